@@ -1,0 +1,186 @@
+"""Command line of the tiny-LM trainer.
+
+Examples::
+
+    python -m benchmarks.tiny_lm                                     # the whole grid, resumable
+    (hours on one core) python -m benchmarks.tiny_lm --list                              # the runs,
+    their split and state python -m benchmarks.tiny_lm --only code_t1000_linear --out new  # rebuild
+    one run from scratch python -m benchmarks.tiny_lm --only code_t1000_linear --out new --compare
+    cptjax/data/tiny_cpt/curves.csv.gz python -m benchmarks.tiny_lm collect cptjax/data/tiny_cpt
+    # merge finished curves into the data set
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import multiprocessing
+import os
+import sys
+import time
+from pathlib import Path
+
+# One thread a process: sums are then added in one order, and a rebuild gives the same digits. Must
+# be set before jax starts.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+_ONE_THREAD = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+if _ONE_THREAD not in os.environ.get("XLA_FLAGS", ""):
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_ONE_THREAD}".strip()
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+import numpy as np  # noqa: E402
+import pandas as pd  # noqa: E402
+
+from .collect import collect  # noqa: E402
+from .corpus import TRAINING_SETS, Corpora, load_corpora  # noqa: E402
+from .grid import GRID, Run, by_id, own_from, split_of  # noqa: E402
+from .train import CHUNK, clock, cost, now, remaining, train_run  # noqa: E402
+
+_HOME = Path.home() / ".cache" / "cptjax-tiny-lm"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.tiny_lm", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("command", nargs="?", default="train", choices=("train", "collect"))
+    parser.add_argument("target", nargs="?", type=Path, help="collect: folder of the data set")
+    parser.add_argument("--out", type=Path, default=_HOME / "curves", help="folder of the curves")
+    parser.add_argument("--cache", type=Path, default=_HOME / "packages", help="folder of the text")
+    parser.add_argument("--only", help="names of runs, separated by commas; * and ? are wildcards")
+    parser.add_argument("--jobs", type=int, default=1, help="processes, one core each")
+    parser.add_argument("--list", action="store_true", help="show the grid and stop")
+    parser.add_argument("--compare", type=Path, help="a shipped table to compare the runs with")
+    parser.add_argument("--history", choices=("own", "full"), default="own", help="collect: rows")
+    return parser
+
+
+def _choose(only: str | None) -> list[Run]:
+    if only is None:
+        return list(GRID)
+    patterns = [pattern.strip() for pattern in only.split(",")]
+    chosen = [run for run in GRID if any(fnmatch.fnmatch(run.id, p) for p in patterns)]
+    if not chosen:
+        sys.exit(f"no run is called {only!r}; see --list")
+    return chosen
+
+
+def _show(runs: list[Run], out: Path) -> None:
+    for i, run in enumerate(runs, 1):
+        state = "done" if (out / f"{run.id}.csv").exists() else "-"
+        steps = "+".join(str(phase.steps) for phase in run.phases)
+        print(f"{i:3d}  {run.id:32s} {split_of(run):5s} {run.size:6s} {steps:10s} {state}")
+
+
+def _own_cost(run: Run, runs: list[Run]) -> float:
+    return cost(run, own_from(run, runs))
+
+
+class _Meter:
+    """Progress of one run: what was really trained and, on a terminal, the time left in it."""
+
+    def __init__(self, run: Run) -> None:
+        self.run, self.started = run, time.monotonic()
+        self.first = self.last = -1
+
+    def __call__(self, step: int) -> None:
+        if self.first < 0:
+            self.first = step - CHUNK
+        self.last = step
+        if sys.stdout.isatty():
+            left = clock(self.pace * (self.run.steps - step))
+            text = f"{self.run.id}: step {step}/{self.run.steps}, {left} left"
+            print(f"\r{text:70s}", end="\n" if step == self.run.steps else "", flush=True)
+
+    @property
+    def trained(self) -> int:
+        return self.last - self.first
+
+    @property
+    def pace(self) -> float:
+        """Seconds a step, evaluations included."""
+        return (time.monotonic() - self.started) / max(self.trained, 1)
+
+
+def _train(runs: list[Run], corpora: Corpora, out: Path) -> None:
+    """Train the runs that have no curve yet; a line a run with the time left in all."""
+    todo = remaining(runs, out)
+    done = len(runs) - len(todo)
+    print(f"{now()}  {done} of {len(runs)} runs done, {len(todo)} to go", flush=True)
+    total = sum(_own_cost(run, runs) for run in todo)
+    begun, worked = time.monotonic(), 0.0
+    for run in todo:
+        if (out / f"{run.id}.csv").exists():  # another process was faster
+            continue
+        meter = _Meter(run)
+        last = train_run(run, corpora, out, meter).iloc[-1]
+        worked += _own_cost(run, runs)
+        left = clock((time.monotonic() - begun) / worked * (total - worked))
+        done = len(runs) - len(remaining(runs, out))
+        losses = " ".join(f"{name} {last[f'loss_{name}']:.4f}" for name in TRAINING_SETS)
+        print(
+            f"{now()}  {done}/{len(runs)}  {run.id}: {losses}, "
+            f"{meter.trained} steps at {meter.pace:.4f} s; {left} left",
+            flush=True,
+        )
+
+
+def _job(names: list[str], cache: Path, out: Path) -> None:
+    _train([by_id(name) for name in names], load_corpora(cache), out)
+
+
+def _compare(runs: list[Run], out: Path, table: Path) -> None:
+    """Print how far the curves in ``out`` are from a shipped table, over common steps."""
+    shipped = pd.read_csv(table)
+    for run in runs:
+        mine = pd.read_csv(out / f"{run.id}.csv")
+        theirs = shipped[shipped["run"] == run.id]
+        both = mine.merge(theirs, on="step", suffixes=("", "_shipped"))
+        losses = [c for c in mine.columns if c.startswith("loss_")]
+        gap = np.abs(
+            both[losses].round(5).to_numpy() - both[[f"{c}_shipped" for c in losses]].to_numpy()
+        )
+        verdict = "identical" if gap.max() < 1e-9 else f"largest difference {gap.max():.5f} nats"
+        print(f"{run.id}: {len(both)} of {len(theirs)} shipped rows compared, {verdict}")
+
+
+def main() -> None:
+    """Parse the command line and do what it says."""
+    options = _parser().parse_args()
+    if options.command == "collect":
+        if options.target is None:
+            sys.exit("collect needs a folder to write to")
+        for path in collect(options.out, options.target, options.history):
+            print(f"{path}  {path.stat().st_size / 1000:.0f} kB")
+        return
+    runs = _choose(options.only)
+    if options.list:
+        _show(runs, options.out)
+        return
+    options.out.mkdir(parents=True, exist_ok=True)
+    corpora = load_corpora(options.cache)
+    (options.out / "corpora.json").write_text(json.dumps(corpora.facts, indent=1))
+    if options.jobs == 1:
+        _train(runs, corpora, options.out)
+    else:
+        # runs without CPT first: the others begin from their checkpoints
+        for stage in ([r for r in runs if r.cpt is None], [r for r in runs if r.cpt is not None]):
+            shares = [[r.id for r in stage[i :: options.jobs]] for i in range(options.jobs)]
+            context = multiprocessing.get_context("spawn")
+            workers = [
+                context.Process(target=_job, args=(share, options.cache, options.out))
+                for share in shares
+                if share
+            ]
+            for worker in workers:
+                worker.start()
+            for worker in workers:
+                worker.join()
+            if any(worker.exitcode for worker in workers):
+                sys.exit("a worker failed; the finished curves are kept, run the command again")
+    if options.compare is not None:
+        _compare(runs, options.out, options.compare)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,23 @@
+"""Areas of a schedule: the summed LR, and what past LR drops have released by each step."""
+
+from cptjax.areas.history import Areas, History, compute_areas, record
+from cptjax.areas.kernels import Functional, Kernel, LRWeighted, Momentum, MultiPower, Power, safe_power
+from cptjax.areas.paths import Path, Warmup
+from cptjax.areas.recurrence import linear_recurrence
+
+__all__ = [
+    "Areas",
+    "Functional",
+    "History",
+    "Kernel",
+    "LRWeighted",
+    "Momentum",
+    "MultiPower",
+    "Path",
+    "Power",
+    "Warmup",
+    "compute_areas",
+    "linear_recurrence",
+    "record",
+    "safe_power",
+]
