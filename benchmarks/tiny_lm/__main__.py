@@ -15,8 +15,8 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import json
-import multiprocessing
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -34,7 +34,7 @@ import pandas as pd  # noqa: E402
 
 from .collect import collect  # noqa: E402
 from .corpus import TRAINING_SETS, Corpora, load_corpora  # noqa: E402
-from .grid import GRID, Run, by_id, own_from, split_of  # noqa: E402
+from .grid import GRID, Run, own_from, split_of  # noqa: E402
 from .train import CHUNK, clock, cost, now, remaining, train_run  # noqa: E402
 
 _HOME = Path.home() / ".cache" / "cptjax-tiny-lm"
@@ -125,8 +125,19 @@ def _train(runs: list[Run], corpora: Corpora, out: Path) -> None:
         )
 
 
-def _job(names: list[str], cache: Path, out: Path) -> None:
-    _train([by_id(name) for name in names], load_corpora(cache), out)
+def _train_side_by_side(runs: list[Run], options: argparse.Namespace) -> None:
+    """Share the runs out to processes of this very command, those without CPT first.
+
+    The others begin from the checkpoints that these leave.
+    """
+    command = [sys.executable, "-m", __package__ or "benchmarks.tiny_lm"]
+    command += ["--out", str(options.out), "--cache", str(options.cache)]
+    for stage in ([r for r in runs if r.cpt is None], [r for r in runs if r.cpt is not None]):
+        shares = [",".join(r.id for r in stage[i :: options.jobs]) for i in range(options.jobs)]
+        workers = [subprocess.Popen([*command, "--only", share]) for share in shares if share]
+        exits = [worker.wait() for worker in workers]
+        if any(exits):
+            sys.exit("a worker failed; the finished curves are kept, run the command again")
 
 
 def _compare(runs: list[Run], out: Path, table: Path) -> None:
@@ -137,9 +148,8 @@ def _compare(runs: list[Run], out: Path, table: Path) -> None:
         theirs = shipped[shipped["run"] == run.id]
         both = mine.merge(theirs, on="step", suffixes=("", "_shipped"))
         losses = [c for c in mine.columns if c.startswith("loss_")]
-        gap = np.abs(
-            both[losses].round(5).to_numpy() - both[[f"{c}_shipped" for c in losses]].to_numpy()
-        )
+        shipped_losses = both[[f"{c}_shipped" for c in losses]].to_numpy()
+        gap = np.abs(both[losses].to_numpy().round(5) - shipped_losses.round(5))
         verdict = "identical" if gap.max() < 1e-9 else f"largest difference {gap.max():.5f} nats"
         print(f"{run.id}: {len(both)} of {len(theirs)} shipped rows compared, {verdict}")
 
@@ -163,21 +173,7 @@ def main() -> None:
     if options.jobs == 1:
         _train(runs, corpora, options.out)
     else:
-        # runs without CPT first: the others begin from their checkpoints
-        for stage in ([r for r in runs if r.cpt is None], [r for r in runs if r.cpt is not None]):
-            shares = [[r.id for r in stage[i :: options.jobs]] for i in range(options.jobs)]
-            context = multiprocessing.get_context("spawn")
-            workers = [
-                context.Process(target=_job, args=(share, options.cache, options.out))
-                for share in shares
-                if share
-            ]
-            for worker in workers:
-                worker.start()
-            for worker in workers:
-                worker.join()
-            if any(worker.exitcode for worker in workers):
-                sys.exit("a worker failed; the finished curves are kept, run the command again")
+        _train_side_by_side(runs, options)
     if options.compare is not None:
         _compare(runs, options.out, options.compare)
 

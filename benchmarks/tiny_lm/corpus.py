@@ -1,4 +1,4 @@
-"""Text from Debian packages: three training corpora and seven validation sets.
+"""Text from Debian packages: three training corpora and eight validation sets.
 
 A continual-pre-training experiment needs a corpus the model grew up on (D_pt), corpora it moves to
 (D_cpt), and text it never sees (out of domain). Debian's archive has all three, in packages that
@@ -6,9 +6,12 @@ any machine with ``apt-get`` can download without installing them:
 
 - ``pt``: English prose, the definitions of the GCIDE dictionary and of WordNet;
 - ``code``: the Python standard library, a strong shift from prose;
-- ``bible``: the King James Bible, a weaker shift (English prose of one old style);
-- ``ood_man`` (manual pages), ``ood_perl`` (Perl's documentation), ``ood_c`` (C headers) and
-  ``ood_fortune`` (quotations): only ever evaluated.
+- ``foldoc``: the Free On-line Dictionary of Computing, a weaker shift: prose of another subject;
+- ``ood_bible`` (the King James Bible), ``ood_man`` (manual pages), ``ood_perl`` (Perl's
+  documentation), ``ood_c`` (C headers) and ``ood_fortune`` (quotations): only ever evaluated.
+
+The King James Bible looks like a weak shift and is none: as a CPT corpus it made these models
+forget more than Python code did (D_pt loss +.94 against +.71 nats after 1,500 steps).
 
 Every corpus is bytes, kept to ASCII, cut into training and validation text that share no file (or,
 for the running texts, no 16 kB block). The validation *sample*, a fixed draw of sequences, is the
@@ -87,6 +90,15 @@ def _wordnet(root: Path) -> Iterator[str]:
             yield f"{', '.join(words)}: {gloss.strip()}\n"
 
 
+def _foldoc(root: Path) -> Iterator[str]:
+    """Entries on one line each, without link braces."""
+    packed = (root / "usr/share/dictd/foldoc.dict.dz").read_bytes()
+    for entry in re.split(r"\n(?=\S)", gzip.decompress(packed).decode("utf-8", errors="ignore")):
+        entry = re.sub(r"\s+", " ", re.sub(r"[{}]", "", entry)).strip()
+        if len(entry) >= 40 and not entry.startswith("00-database"):
+            yield entry + "\n"
+
+
 def _bible(root: Path) -> Iterator[str]:
     """The verses, printed by the package's own reader (its archive has a format of its own)."""
     command = [str(root / "usr/bin/bible"), "-p", f"{root}/usr/lib/", "-f", "gen1:1-rev22:21"]
@@ -161,13 +173,21 @@ CORPORA = (
         train=True,
     ),
     Corpus(
-        "bible",
-        ("bible-kjv", "bible-kjv-text"),
-        "public domain text (1611); the reader program GPL-2+",
-        "King James Bible, verses without their numbers (weak shift)",
-        _bible,
+        "foldoc",
+        ("dict-foldoc",),
+        "GFDL 1.2 or later",
+        "Free On-line Dictionary of Computing (weak shift)",
+        _foldoc,
         sequences=256,
         train=True,
+    ),
+    Corpus(
+        "ood_bible",
+        ("bible-kjv", "bible-kjv-text"),
+        "public domain text (1611); the reader program GPL-2+",
+        "King James Bible, verses without their numbers",
+        _bible,
+        sequences=128,
     ),
     Corpus(
         "ood_man",
@@ -254,7 +274,7 @@ def _split(corpus: Corpus, root: Path) -> tuple[bytes, bytes]:
     Corpora that are never trained on are validation text from end to end.
     """
     documents = [_ascii(document) for document in corpus.documents(root)]
-    if corpus.name in ("pt", "bible"):
+    if corpus.name in ("pt", "foldoc"):
         running = b"".join(documents)
         documents = [running[i : i + BLOCK] for i in range(0, len(running), BLOCK)]
     elif not corpus.train:

@@ -11,11 +11,12 @@ Learning rates. Step ``t`` counts 1 … n inside the phase, ``eta(t)`` is the ra
 - ``linear`` and ``cosine`` fall from ``peak`` at ``t = warmup`` to ``end`` at ``t = n``;
 - ``wsd`` holds ``peak`` until ``t = decay_start``, then falls to ``end`` at ``t = n``.
 
-The names of the runs: ``pt_*`` never leave the first corpus; ``code_*`` and ``bible_*`` move to
-Python code (a strong shift) or the Bible (a weak one); ``scratch_*`` are pre-trained on the new
-corpus itself, the curve to which continual pre-training converges. ``p01`` is loss potential .1
-(final over peak rate of pre-training), ``rewarm`` a warm-up at the start of CPT, ``x025`` a quarter
-of the peak rate, ``r20`` a replay ratio of .2, ``t2000`` the transfer at step 2000 (default 3000).
+The names of the runs: ``pt_*`` never leave the first corpus; ``code_*`` and ``foldoc_*`` move to
+Python code (a strong shift) or the computing dictionary FOLDOC (a weak one); ``scratch_*`` are
+pre-trained on the new corpus itself, the curve to which continual pre-training converges. ``p01``
+is loss potential .1 (final over peak rate of pre-training), ``rewarm`` a warm-up at the start of
+CPT, ``x025`` a quarter of the peak rate, ``r20`` a replay ratio of .2, ``t2000`` the transfer at
+step 2000 (default 3000).
 
 The split into ``fit`` and ``test`` was fixed before any curve was made, by kind (``split_of``).
 """
@@ -34,7 +35,6 @@ __all__ = [
     "Phase",
     "Run",
     "branch_points",
-    "by_id",
     "manifest",
     "own_from",
     "split_of",
@@ -191,7 +191,9 @@ def _base(potential: float) -> Phase:
     return Phase("pt", TRANSFER, _wsd(DECAY_START, end=potential, warmup=WARMUP))
 
 
-def _pt(id: str, phase: Phase, groups: tuple[str, ...] = ("code", "bible"), **other: object) -> Run:
+def _pt(
+    id: str, phase: Phase, groups: tuple[str, ...] = ("code", "foldoc"), **other: object
+) -> Run:
     return Run(id, (phase,), groups=groups, **other)  # type: ignore[arg-type]
 
 
@@ -237,8 +239,8 @@ def _build() -> list[Run]:
         _cpt("code_cosine", _cosine()),
         _cpt("code_r33_linear", _linear(), replay=0.33),
         _cpt("code_p0_rewarm_linear", _linear(warmup=REWARM), potential=0),
-        _cpt("bible_linear", _linear()),
-        _cpt("bible_constant", _constant()),
+        _cpt("foldoc_linear", _linear()),
+        _cpt("foldoc_constant", _constant()),
         _cpt("code_wsd", wsd),
         _cpt("code_r20_linear", _linear(), replay=0.2),
         _cpt("code_r67_linear", _linear(), replay=0.67),
@@ -264,17 +266,17 @@ def _build() -> list[Run]:
         _scratch("code", "decayed", _wsd(3000, warmup=WARMUP)),
         _cpt("code_long_linear", _linear(), steps=LONG_STEPS),
         # the weak shift
-        _cpt("bible_cosine", _cosine()),
-        _cpt("bible_r33_linear", _linear(), replay=0.33),
-        _cpt("bible_p0_rewarm_linear", _linear(warmup=REWARM), potential=0),
-        _cpt("bible_r67_linear", _linear(), replay=0.67),
-        _cpt("bible_r20_linear", _linear(), replay=0.2),
-        _cpt("bible_r50_linear", _linear(), replay=0.5),
-        _cpt("bible_r10_linear", _linear(), replay=0.1),
-        _cpt("bible_t1000_linear", _linear(), transfer=1000),
-        *_potentials("bible"),
-        _cpt("bible_wsd", wsd),
-        _cpt("bible_long_linear", _linear(), steps=LONG_STEPS),
+        _cpt("foldoc_cosine", _cosine()),
+        _cpt("foldoc_r33_linear", _linear(), replay=0.33),
+        _cpt("foldoc_p0_rewarm_linear", _linear(warmup=REWARM), potential=0),
+        _cpt("foldoc_r67_linear", _linear(), replay=0.67),
+        _cpt("foldoc_r20_linear", _linear(), replay=0.2),
+        _cpt("foldoc_r50_linear", _linear(), replay=0.5),
+        _cpt("foldoc_r10_linear", _linear(), replay=0.1),
+        _cpt("foldoc_t1000_linear", _linear(), transfer=1000),
+        *_potentials("foldoc"),
+        _cpt("foldoc_wsd", wsd),
+        _cpt("foldoc_long_linear", _linear(), steps=LONG_STEPS),
         # seeds of one run
         *[
             run
@@ -311,24 +313,24 @@ def _build() -> list[Run]:
         _cpt("code_large_constant", _constant(), size="large", groups=("sizes",)),
         _cpt("code_large_cosine", _cosine(), size="large", groups=("sizes",)),
         _cpt("code_large_r33_linear", _linear(), replay=0.33, size="large", groups=("sizes",)),
-        _cpt("bible_large_linear", _linear(), size="large", groups=("sizes",)),
+        _cpt("foldoc_large_linear", _linear(), size="large", groups=("sizes",)),
         # a smaller batch
         _pt("pt_b16", _trunk(), groups=("variants",), batch=16),
         _cpt("code_b16_linear", _linear(), batch=16, groups=("variants",)),
         _cpt("code_b16_constant", _constant(), batch=16, groups=("variants",)),
         # the rest
-        _scratch("bible", "constant", _constant(warmup=WARMUP)),
-        _scratch("bible", "decayed", _wsd(3000, warmup=WARMUP)),
+        _scratch("foldoc", "constant", _constant(warmup=WARMUP)),
+        _scratch("foldoc", "decayed", _wsd(3000, warmup=WARMUP)),
         _pt("pt_cosine", Phase("pt", 4500, _cosine(warmup=WARMUP)), test=True),
         *[_cpt(f"code_t{t}_constant", _constant(), transfer=t) for t in (1000, 2000, 4000)],
         _cpt("code_t1000_cosine", _cosine(), transfer=1000),
         _cpt("code_t4000_cosine", _cosine(), transfer=4000),
-        _cpt("bible_t4000_linear", _linear(), transfer=4000),
-        _cpt("bible_t2000_linear", _linear(), transfer=2000),
-        _cpt("bible_p0_rewarm_x025_linear", _linear(0.25, warmup=REWARM), potential=0),
-        _cpt("bible_p0_rewarm_x05_linear", _linear(0.5, warmup=REWARM), potential=0),
-        _cpt("bible_r33_constant", _constant(), replay=0.33),
-        _cpt("bible_r80_linear", _linear(), replay=0.8),
+        _cpt("foldoc_t4000_linear", _linear(), transfer=4000),
+        _cpt("foldoc_t2000_linear", _linear(), transfer=2000),
+        _cpt("foldoc_p0_rewarm_x025_linear", _linear(0.25, warmup=REWARM), potential=0),
+        _cpt("foldoc_p0_rewarm_x05_linear", _linear(0.5, warmup=REWARM), potential=0),
+        _cpt("foldoc_r33_constant", _constant(), replay=0.33),
+        _cpt("foldoc_r80_linear", _linear(), replay=0.8),
         _cpt("code_cosine_end", _cosine(end=0.1)),
         _cpt("code_wsd_exponential", _wsd(1000, end=0.02, decay="exponential")),
         _cpt("code_p01_constant", _constant(0.1), potential=0.1),
@@ -343,11 +345,6 @@ def _build() -> list[Run]:
 
 
 GRID: list[Run] = _build()
-
-
-def by_id(name: str) -> Run:
-    """The run of that name."""
-    return next(run for run in GRID if run.id == name)
 
 
 # --- shared history ------------------------------------------------------------------------------

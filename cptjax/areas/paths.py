@@ -80,6 +80,12 @@ def _on_grid(
     return true, (true if warmup == "full" else flat)
 
 
+def _rounded(steps: int) -> int:
+    """``steps`` rounded up to one of eight lengths an octave, so that runs of similar length share compiled code."""
+    unit = 2 ** max(steps.bit_length() - 4, 0)
+    return -(-steps // unit) * unit
+
+
 def pretraining_path(runs: Sequence[Sequence[Phase]], warmup: Warmup) -> Path | None:
     """The pre-training part of each run; ``None`` if no run has one."""
     joined = [_joined(phases, "pt") for phases in runs]
@@ -88,7 +94,7 @@ def pretraining_path(runs: Sequence[Sequence[Phase]], warmup: Warmup) -> Path | 
         return None
     if len(schedules) < len(runs):
         raise InputError("some runs have a pt phase and some have none: fit them apart")
-    lrs, levels = _on_grid(schedules, warmup, max(schedule.steps for schedule in schedules))
+    lrs, levels = _on_grid(schedules, warmup, _rounded(max(schedule.steps for schedule in schedules)))
     return _stack(lrs, levels, [schedule.cuts for schedule in schedules], [np.zeros(())] * len(runs))
 
 
@@ -101,6 +107,7 @@ def continual_path(runs: Sequence[Sequence[Phase]], pretraining: Path | None) ->
     length = max((schedule.steps for schedule in joined if schedule is not None), default=0)
     if length == 0:
         return None
+    length = _rounded(length)
     area = None if pretraining is None else pretraining.forward()
     lrs, cuts, before = [], [], []
     for i, (phases, schedule) in enumerate(zip(runs, joined, strict=True)):
@@ -122,7 +129,7 @@ def continual_path(runs: Sequence[Sequence[Phase]], pretraining: Path | None) ->
 def whole_path(runs: Sequence[Sequence[Phase]], warmup: Warmup) -> Path:
     """Both parts as one, for kernels whose memory carries over the transfer point."""
     schedules = [Joined([phase.schedule for phase in phases]) for phases in runs]
-    lrs, levels = _on_grid(schedules, warmup, max(schedule.steps for schedule in schedules))
+    lrs, levels = _on_grid(schedules, warmup, _rounded(max(schedule.steps for schedule in schedules)))
     return _stack(lrs, levels, [schedule.cuts for schedule in schedules], [np.zeros(())] * len(runs))
 
 

@@ -1,6 +1,6 @@
 """Point fits: objective, starts, solver, and a result that says what it does not know."""
 
-from cptjax.fitting.fit import fit, fit_jointly
+from cptjax.fitting.fits import fit, fit_jointly
 from cptjax.fitting.metrics import curve_metrics, mean_metrics
 from cptjax.fitting.result import FitResult
 

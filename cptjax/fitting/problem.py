@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
@@ -121,7 +122,7 @@ class Problem(eqx.Module):
     """The free coordinates of one or several laws fitted together.
 
     Args:
-        laws: one law for each validation set.
+        laws: one law for each validation set; their numbers are arrays, so that other numbers need no new compilation.
         slots: what the coordinates of ``u`` stand for.
         fixed: for each set, values of parameters that are not fitted.
         lower, upper: the box of the coordinates.
@@ -163,7 +164,8 @@ class Problem(eqx.Module):
             raise InputError("every parameter is fixed: there is nothing to fit")
         boxes = np.array([_box(slot, scales, bounds.get(slot.parameter.name)) for slot in slots])
         held = [{p.name: np.asarray(float(fixed[p.name])) for p in law.parameters if p.name in fixed} for law in laws]
-        return Problem(tuple(laws), tuple(slots), tuple(held), boxes[:, 0], boxes[:, 1], boxes[:, 2:])
+        leaves = jax.tree.map(np.asarray, tuple(laws))
+        return Problem(leaves, tuple(slots), tuple(held), boxes[:, 0], boxes[:, 1], boxes[:, 2:])
 
     @property
     def inner(self) -> tuple[int, ...]:

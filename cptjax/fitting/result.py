@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Array, Float, Int
 
+from cptjax.areas import History
 from cptjax.errors import InputError
 from cptjax.fitting.metrics import METRICS, curve_metrics, mean_metrics
 from cptjax.fitting.problem import observe
@@ -58,10 +60,16 @@ class FitResult:
         if isinstance(run, Run):
             self.law.check(run)
             at = run.observed(self.loss)[0] if steps is None else np.asarray(steps)
-            return np.asarray(self.law.predict(self.params, run.phases, at, run.model_size))
+            return self._at(run.phases, at, run.model_size)
         phases = tuple(run)
         at = np.arange(1, sum(phase.schedule.steps for phase in phases) + 1) if steps is None else np.asarray(steps)
-        return np.asarray(self.law.predict(self.params, phases, at))
+        return self._at(phases, at, None)
+
+    def _at(
+        self, phases: Sequence[Phase], steps: Int[np.ndarray, " n"], model_size: float | None
+    ) -> Float[np.ndarray, " n"]:
+        history = self.law.record([tuple(phases)], np.zeros(steps.shape, dtype=int), steps, [model_size])
+        return np.asarray(_evaluate(self.law, self.params, history))
 
     def evaluate(self, runs: Sequence[Run]) -> dict[str, Any]:
         """Metrics of any runs: per run, and their mean for each split.
@@ -72,7 +80,7 @@ class FitResult:
         each: dict[str, dict[str, float]] = {}
         if seen:
             data = observe(self.law, seen, self.loss)
-            predicted = np.asarray(self.law.evaluate(self.params, data.history(self.law)))
+            predicted = np.asarray(_evaluate(self.law, self.params, data.history(self.law)))
             for i, run in enumerate(data.runs):
                 own = data.run == i
                 each[run.id] = curve_metrics(data.loss[own], predicted[own])
@@ -150,6 +158,11 @@ class FitResult:
             return FitResult.from_json(content)
         except InputError as fault:
             raise InputError(f"{path}: {fault}") from None
+
+
+@eqx.filter_jit
+def _evaluate(law: Law, params: Mapping[str, Any], history: History) -> Float[Array, " n"]:
+    return law.evaluate(params, history)
 
 
 def _number(value: float) -> float | None:

@@ -5,8 +5,10 @@ Levenberg–Marquardt on rescaled residuals) converge linearly on it, and quasi-
 these laws. The exact Hessian is cheap for ten parameters, and the objective is piecewise smooth, so Newton's method
 ends in a few steps. Far from the optimum the Hessian may be indefinite; it is then damped *towards the Gauss–Newton
 matrix of the reweighted least-squares problem*, which majorises the objective. Each iteration tries several dampings
-at once and keeps the best, so no evaluation of the derivatives is wasted on a rejected step. Bounds are handled by
-projection: a coordinate at its bound whose gradient points outside is held.
+at once and keeps the best, so no evaluation of the derivatives is wasted on a rejected step. Each trial point is also
+offered with its linear parameters solved for anew, which follows the curved ridges (a size and its exponent trade off
+along a hyperbola) that a straight step falls off. Bounds are handled by projection: a coordinate at its bound whose
+gradient points outside is held.
 
 JAX computes residuals and derivatives, batched over the starts and compiled once a shape; the small linear systems are
 solved by LAPACK on the host, which keeps the compiled programs small.
@@ -21,14 +23,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-__all__ = ["HUBER_DELTA", "Solution", "derivatives", "huber", "huber_weight", "minimise"]
+__all__ = ["HUBER_DELTA", "Solution", "derivatives", "huber", "huber_weight", "minimise", "total"]
 
 HUBER_DELTA = 1e-3
 TRIALS = np.array([1e-3, 1e-1, 1.0, 10.0, 100.0])
 CONVERGED = 1e-10
 ROUNDING = 1e-11
 
-Values = Callable[[Float[np.ndarray, "k p"]], Float[np.ndarray, "k n"]]
+Attempt = Callable[[Float[np.ndarray, "k p"]], tuple[Float[np.ndarray, "k p"], Float[np.ndarray, " k"]]]
 Derivatives = Callable[[Float[np.ndarray, "k p"]], tuple[Any, Any, Any]]
 
 
@@ -97,9 +99,10 @@ class Solution:
         return Solution(*chosen, self.iterations, self.converged[rows])
 
 
-def _objective(residuals: Float[np.ndarray, "*k n"]) -> Float[np.ndarray, "*k"]:
-    total = huber(residuals).sum(axis=-1)
-    return np.where(np.isfinite(total), total, np.inf)
+def total(residuals: Float[np.ndarray, "*k n"]) -> Float[np.ndarray, "*k"]:
+    """Huber sums over the last axis, infinite where a residual is not a number."""
+    summed = huber(residuals).sum(axis=-1)
+    return np.where(np.isfinite(summed), summed, np.inf)
 
 
 def _moves(
@@ -128,7 +131,7 @@ def _moves(
 
 
 def minimise(
-    values: Values,
+    attempt: Attempt,
     derivative: Derivatives,
     starts: Float[np.ndarray, "k p"],
     lower: Float[np.ndarray, " p"],
@@ -138,7 +141,7 @@ def minimise(
     """Minimise ``sum(huber(residuals(u)))`` over the box ``lower ≤ u ≤ upper`` from every start.
 
     Args:
-        values: residuals of a batch of points, ``k × trials`` at a time.
+        attempt: takes a batch of ``k × trials`` points and returns each, or a better one nearby, with its Huber sum.
         derivative: residuals, Jacobians and curvatures of a batch of ``k`` points (see :func:`derivatives`).
         starts: where to start, one row a search.
         lower, upper: the box.
@@ -156,7 +159,7 @@ def minimise(
         while iteration < max_iterations and not np.all(done):
             iteration += 1
             r, jacobian, curvature = (np.asarray(x) for x in derivative(u))
-            f = _objective(r)
+            f = total(r)
             weight = huber_weight(r)
             gradient = np.einsum("kn,knp->kp", r * weight, jacobian)
             inside = (np.abs(r) <= HUBER_DELTA).astype(float)
@@ -173,7 +176,8 @@ def minimise(
             dampings = damping[:, None] * TRIALS
             moves, promised = _moves(gradient, hessian, majorant, free, dampings)
             reached = np.clip(u[:, None, :] + np.where(np.isfinite(promised)[..., None], moves, 0.0), lower, upper)
-            objective = _objective(np.asarray(values(reached.reshape(-1, p)))).reshape(k, -1)
+            reached, objective = attempt(reached.reshape(-1, p))
+            reached, objective = reached.reshape(k, -1, p), objective.reshape(k, -1)
             best = np.argmin(objective, axis=1)
             row = np.arange(k)
             better = (objective[row, best] < f) & ~done

@@ -17,7 +17,7 @@ from jaxtyping import Float
 
 from cptjax.fitting.problem import Data, Observations, Problem, observe
 from cptjax.fitting.result import FitResult
-from cptjax.fitting.solver import Solution, derivatives, huber, minimise
+from cptjax.fitting.solver import TRIALS, Solution, derivatives, huber, minimise, total
 from cptjax.fitting.starts import project, quasi_random
 from cptjax.fitting.uncertainty import Uncertainty, assess
 from cptjax.laws import Law
@@ -96,7 +96,7 @@ def fit_jointly(
     data = _data(forms, observations)
     problem = _problem(forms, data, fixed or {}, bounds or {}, shared)
     starts = [_joint_start(problem, alone, names, owner) for owner in names]
-    found = _Search(problem, data, tuple(observations), _polish(problem, data, np.stack(starts)))
+    found = _Search(problem, data, tuple(observations), _Evaluator(problem, data).polish(np.stack(starts)))
     results = _results(found, forms, names, [runs] * len(names), report)
     return dict(zip(names, results, strict=True))
 
@@ -136,18 +136,13 @@ def _problem(
 
 
 @eqx.filter_jit
-def _residuals(problem: Problem, data: Data, u: Float[jax.Array, "k p"]) -> Float[jax.Array, "k n"]:
-    return jax.vmap(lambda v: problem.residuals(v, data))(u)
-
-
-@eqx.filter_jit
 def _derivatives(problem: Problem, data: Data, u: Float[jax.Array, "k p"]) -> tuple[jax.Array, jax.Array, jax.Array]:
     return jax.vmap(lambda v: derivatives(lambda w: problem.residuals(w, data), v, problem.inner))(u)
 
 
 @eqx.filter_jit
 def _affine(problem: Problem, data: Data, points: Float[jax.Array, "k p"]) -> tuple[jax.Array, jax.Array]:
-    """Predictions at the points, whose linear coordinates are 0, and their slopes in those."""
+    """Predictions with the linear coordinates at 0, and their slopes in those."""
     linear = np.array(problem.linear, dtype=int)
 
     def one(point: Float[jax.Array, " p"]) -> tuple[jax.Array, jax.Array]:
@@ -157,19 +152,50 @@ def _affine(problem: Problem, data: Data, points: Float[jax.Array, "k p"]) -> tu
         zero = jnp.zeros(linear.size)
         return predict(zero), jax.jacfwd(predict)(zero)
 
-    return jax.lax.map(one, points, batch_size=32)
+    return jax.vmap(one)(points)
 
 
-def _polish(problem: Problem, data: Data, starts: Float[np.ndarray, "k p"], iterations: int = 200) -> Solution:
-    ends = minimise(
-        lambda u: _residuals(problem, data, u),
-        lambda u: _derivatives(problem, data, u),
-        starts,
-        np.asarray(problem.lower),
-        np.asarray(problem.upper),
-        iterations,
-    )
-    return ends.take(np.argsort(ends.objective))
+class _Evaluator:
+    """The objective of a problem on some data, for batches of points of one size."""
+
+    def __init__(self, problem: Problem, data: Data) -> None:
+        self.problem, self.data = problem, data
+        self.linear = np.array(problem.linear, dtype=int)
+        self.lower, self.upper = np.asarray(problem.lower), np.asarray(problem.upper)
+        self.log_loss = np.concatenate([np.asarray(x) for x in data.log_loss])
+
+    def derivatives(self, u: Float[np.ndarray, "k p"]) -> tuple[jax.Array, jax.Array, jax.Array]:
+        return _derivatives(self.problem, self.data, u)
+
+    def attempt(self, points: Float[np.ndarray, "k p"]) -> tuple[Float[np.ndarray, "k p"], Float[np.ndarray, " k"]]:
+        """Each point, or the same with its linear coordinates solved for if that is better, and its objective."""
+        offset, basis = (np.asarray(x) for x in _affine(self.problem, self.data, points))
+        solved = points.copy()
+        box = self.lower[self.linear], self.upper[self.linear]
+        solved[:, self.linear] = project(offset, basis, np.exp(self.log_loss), *box)
+        with np.errstate(all="ignore"):
+            first, second = (
+                total(self.log_loss - np.log(offset + np.einsum("knq,kq->kn", basis, x[:, self.linear])))
+                for x in (points, solved)
+            )
+        better = second < first
+        return np.where(better[:, None], solved, points), np.where(better, second, first)
+
+    def polish(self, starts: Float[np.ndarray, "k p"], iterations: int = 200) -> Solution:
+        """Search from every start; the best end first."""
+        ends = minimise(self.attempt, self.derivatives, starts, self.lower, self.upper, iterations)
+        return ends.take(np.argsort(ends.objective))
+
+    def starts(self, seed: int, keep: int) -> Float[np.ndarray, "keep p"]:
+        """The most promising of a sample of the non-linear coordinates, with the best linear ones."""
+        rest = np.setdiff1d(np.arange(self.lower.size), self.linear)
+        low, high = np.asarray(self.problem.search)[rest].T
+        batch = keep * TRIALS.size
+        points = np.zeros((batch * (CANDIDATES // batch), self.lower.size))
+        points[:, rest] = low + (high - low) * quasi_random(points.shape[0], rest.size, seed)
+        tried = [self.attempt(part) for part in np.split(points, CANDIDATES // batch)]
+        ranked = np.argsort(np.concatenate([objective for _, objective in tried]), kind="stable")
+        return np.concatenate([solved for solved, _ in tried])[ranked[:keep]]
 
 
 def _search(
@@ -185,29 +211,10 @@ def _search(
     problem = _problem([law], data, fixed, bounds)
     thin = observations.thinned(THINNED)
     coarse = data if thin is observations else _data([law], [thin])
-    ends = _polish(problem, coarse, _starts(problem, coarse, seed), COARSE_ITERATIONS)
+    rough = _Evaluator(problem, coarse)
+    ends = rough.polish(rough.starts(seed, POLISHED), COARSE_ITERATIONS)
     finalists = _distinct(ends.u, ends.objective)
-    return _Search(problem, data, (observations,), _polish(problem, data, finalists))
-
-
-def _starts(problem: Problem, data: Data, seed: int) -> Float[np.ndarray, "k p"]:
-    """The most promising of a sample of the non-linear coordinates, with the best linear ones."""
-    linear = np.array(problem.linear, dtype=int)
-    rest = np.setdiff1d(np.arange(len(problem.slots)), linear)
-    low, high = np.asarray(problem.search)[rest].T
-    points = np.zeros((CANDIDATES if rest.size else 1, len(problem.slots)))
-    points[:, rest] = low + (high - low) * quasi_random(points.shape[0], rest.size, seed)
-    if linear.size:
-        offset, basis = (np.asarray(x) for x in _affine(problem, data, jnp.asarray(points)))
-        loss = np.exp(np.concatenate([np.asarray(x) for x in data.log_loss]))
-        lower, upper = np.asarray(problem.lower)[linear], np.asarray(problem.upper)[linear]
-        points[:, linear] = project(offset, basis, loss, lower, upper)
-        predicted = offset + np.einsum("knq,kq->kn", basis, points[:, linear])
-        with np.errstate(all="ignore"):
-            objective = huber(np.log(loss) - np.log(predicted)).sum(axis=1)
-    else:
-        objective = huber(np.asarray(_residuals(problem, data, jnp.asarray(points)))).sum(axis=1)
-    return points[np.argsort(np.where(np.isfinite(objective), objective, np.inf))[:POLISHED]]
+    return _Search(problem, data, (observations,), _Evaluator(problem, data).polish(finalists))
 
 
 def _distinct(points: Float[np.ndarray, "k p"], objectives: Float[np.ndarray, " k"]) -> Float[np.ndarray, "f p"]:
