@@ -33,7 +33,7 @@ THINNED = 120
 
 
 def fit(
-    law: Law,
+    law: Law | Sequence[Law],
     runs: Sequence[Run],
     loss: str = "loss",
     *,
@@ -45,7 +45,7 @@ def fit(
     """Fit a law to one validation set of several runs.
 
     Args:
-        law: what to fit; where it leaves a form open, each form is fitted and the best kept.
+        law: what to fit. Of several laws, and of the forms a law leaves open, the one with the lowest objective is kept.
         runs: the runs to fit on, all of them, whatever their split.
         loss: name of the validation set.
         fixed: parameters held at a value.
@@ -59,8 +59,10 @@ def fit(
     Raises:
         InputError: no usable observation, a run the law cannot describe, or a parameter the law does not have.
     """
-    alternatives = [(form, _search(form, runs, loss, fixed or {}, bounds or {}, seed)) for form in law.alternatives()]
-    form, found = min(alternatives, key=lambda pair: float(pair[1].ends.objective[0]))
+    laws = [law] if isinstance(law, Law) else list(law)
+    forms = [form for one in laws for form in one.alternatives()]
+    searches = [(form, _search(form, runs, loss, fixed or {}, bounds or {}, seed)) for form in forms]
+    form, found = min(searches, key=lambda pair: float(pair[1].ends.objective[0]))
     return _results(found, [form], [loss], [runs], report)[0]
 
 
@@ -190,7 +192,7 @@ class _Evaluator:
         """The most promising of a sample of the non-linear coordinates, with the best linear ones."""
         rest = np.setdiff1d(np.arange(self.lower.size), self.linear)
         low, high = np.asarray(self.problem.search)[rest].T
-        batch = keep * TRIALS.size
+        batch = keep * TRIALS
         points = np.zeros((batch * (CANDIDATES // batch), self.lower.size))
         points[:, rest] = low + (high - low) * quasi_random(points.shape[0], rest.size, seed)
         tried = [self.attempt(part) for part in np.split(points, CANDIDATES // batch)]

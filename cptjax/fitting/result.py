@@ -6,15 +6,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
-from cptjax.areas import History
 from cptjax.errors import InputError
 from cptjax.fitting.metrics import METRICS, curve_metrics, mean_metrics
 from cptjax.fitting.problem import observe
 from cptjax.laws import Law
+from cptjax.laws.base import compiled_evaluate
 from cptjax.laws.registry import law_from_json, law_to_json
 from cptjax.runs import Run
 from cptjax.schedules import Phase
@@ -69,7 +68,7 @@ class FitResult:
         self, phases: Sequence[Phase], steps: Int[np.ndarray, " n"], model_size: float | None
     ) -> Float[np.ndarray, " n"]:
         history = self.law.record([tuple(phases)], np.zeros(steps.shape, dtype=int), steps, [model_size])
-        return np.asarray(_evaluate(self.law, self.params, history))
+        return np.asarray(compiled_evaluate(self.law, self.params, history))
 
     def evaluate(self, runs: Sequence[Run]) -> dict[str, Any]:
         """Metrics of any runs: per run, and their mean for each split.
@@ -80,7 +79,7 @@ class FitResult:
         each: dict[str, dict[str, float]] = {}
         if seen:
             data = observe(self.law, seen, self.loss)
-            predicted = np.asarray(_evaluate(self.law, self.params, data.history(self.law)))
+            predicted = np.asarray(compiled_evaluate(self.law, self.params, data.history(self.law)))
             for i, run in enumerate(data.runs):
                 own = data.run == i
                 each[run.id] = curve_metrics(data.loss[own], predicted[own])
@@ -158,11 +157,6 @@ class FitResult:
             return FitResult.from_json(content)
         except InputError as fault:
             raise InputError(f"{path}: {fault}") from None
-
-
-@eqx.filter_jit
-def _evaluate(law: Law, params: Mapping[str, Any], history: History) -> Float[Array, " n"]:
-    return law.evaluate(params, history)
 
 
 def _number(value: float) -> float | None:

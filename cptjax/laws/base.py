@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
@@ -17,7 +18,7 @@ from cptjax.schedules import Phase
 if TYPE_CHECKING:
     from cptjax.runs import Run
 
-__all__ = ["Law", "inverse_power"]
+__all__ = ["Law", "compiled_evaluate", "inverse_power"]
 
 Params = Mapping[str, Any]
 
@@ -100,10 +101,21 @@ class Law(eqx.Module):
         Returns:
             Loss in nats per token.
         """
-        step = jnp.asarray(steps) if not isinstance(steps, (np.ndarray, Sequence)) else np.asarray(steps)
+        step = steps if isinstance(steps, jax.Array) else np.asarray(steps)
         history = self.record([tuple(phases)], np.zeros(step.shape, dtype=int), step, [model_size])
-        return self.evaluate(params, history)
+        return compiled_evaluate(self, params, history)
 
     def _need_size(self, run: "Run") -> None:
         if run.model_size is None:
             raise InputError(f"run {run.id!r} has no model_size, which this law needs: add it to the manifest")
+
+
+def compiled_evaluate(law: Law, params: Params, history: History) -> Float[Array, " n"]:
+    """``law.evaluate``, compiled once for each shape of history, whatever the numbers in ``law`` and ``params``."""
+    numbers = {name: jnp.asarray(value, dtype=float) for name, value in params.items()}
+    return _evaluate(jax.tree.map(jnp.asarray, law), numbers, history)
+
+
+@eqx.filter_jit
+def _evaluate(law: Law, params: Params, history: History) -> Float[Array, " n"]:
+    return law.evaluate(params, history)
