@@ -6,16 +6,20 @@ fit of a hundred runs of different lengths costs milliseconds instead of a compi
 """
 
 from types import ModuleType
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
 __all__ = ["AnyArray", "is_known", "namespace", "on_host"]
 
-AnyArray = Array | np.ndarray
+if TYPE_CHECKING:
+    AnyArray = Any
+else:
+    AnyArray = Array | np.ndarray
 Tree = TypeVar("Tree")
 
 

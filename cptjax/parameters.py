@@ -18,13 +18,13 @@ class Parameter:
 
     Args:
         name: its name in the formula and in every table.
-        support: ``positive`` (zero allowed if linear), ``negative``, ``real``, or ``memory`` for a decay in [0, 1) whose
-            natural scale is the logarithm of its memory 1/(1 − decay).
+        support: ``positive`` (zero allowed if linear), ``negative``, ``real``, or ``memory`` for a decay in [0, 1)
+            whose natural scale is the logarithm of its memory 1/(1 − decay).
         linear: whether the loss is linear in it, all other parameters given.
         search: range in which a search starts (non-linear parameters).
         bounds: hard limits, in the same units as ``search``.
-        unit: what ``search`` and ``bounds`` are measured in: ``""`` for plain numbers, or a scale of the data the law is
-            fitted on, the largest forward area (``"forward"``), that of a continual phase (``"forward_cpt"``) or the
+        unit: what ``search`` and ``bounds`` are measured in: ``""`` for plain numbers, or a scale of the data the law
+            is fitted on, the largest forward area (``"forward"``), that of a continual phase (``"forward_cpt"``) or the
             inverse of either.
         meaning: a few words for tables and reports.
     """

@@ -15,6 +15,7 @@ LR the shape has there, the main shape runs on from it, and step ``n`` has the e
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Literal, get_args
 
 import equinox as eqx
@@ -26,6 +27,7 @@ from jaxtyping import Float, Int
 from cptjax.namespace import AnyArray, is_known, namespace
 
 __all__ = [
+    "WSD",
     "Constant",
     "Cosine",
     "Decay",
@@ -36,7 +38,6 @@ __all__ = [
     "Schedule",
     "Steps",
     "Table",
-    "WSD",
     "find_cuts",
     "find_warmup",
     "from_array",
@@ -166,6 +167,11 @@ class Cosine(_Decaying):
         return self.peak * c + self.end * (1 - c)
 
 
+def _graded_cuts(start: int, end: int) -> tuple[int, ...]:
+    """``start`` and cuts behind it at growing distances 3, 15, 63 …, below ``end``."""
+    return tuple(start + 4**j - 1 for j in range(max(end - start, 1).bit_length()) if j == 0 or start + 4**j <= end)
+
+
 class WSD(_Decaying):
     r"""Warm-up, stable, decay: flat at ``peak`` until step ``decay_start``, then down to ``end`` at the last step.
 
@@ -192,6 +198,8 @@ class WSD(_Decaying):
             raise ValueError("exponential decay never reaches 0: give end > 0")
 
     def kinks(self) -> tuple[int, ...]:
+        if self.decay == "sqrt":  # infinitely steep at its start: finer and finer cuts towards it
+            return _graded_cuts(self.decay_start, self.steps)
         return (self.decay_start,)
 
     def shape(self, step: Float[AnyArray, "*shape"]) -> Float[AnyArray, "*shape"]:
@@ -211,8 +219,9 @@ class WSD(_Decaying):
 
 
 def _check_increasing(name: str, steps: Sequence[int], low: int, high: int) -> None:
-    if any(b <= a for a, b in zip(steps, steps[1:], strict=False)):
-        raise ValueError(f"{name} must increase")
+    for before, after in pairwise(steps):
+        if after <= before:
+            raise ValueError(f"{name} must increase, but {after} follows {before}")
     if len(steps) and not (low <= steps[0] and steps[-1] <= high):
         raise ValueError(f"{name} must lie in [{low}, {high}]")
 
@@ -373,15 +382,18 @@ def find_cuts(lr: Float[np.ndarray, " steps"], tolerance: float = 0.05) -> tuple
     """Steps after which the difference of a tabulated LR jumps, for :class:`Table`.
 
     A step ``c`` is a cut where the LR difference changes, from one step to the next, by more than ``tolerance`` of
-    the largest difference and by five times what it usually does around: ends of plateaus, drops, re-warm-ups.
+    the largest difference within four steps and by five times what it usually does there: ends of plateaus, drops,
+    re-warm-ups. Changes no larger than the rounding of a LR logged in float32 are none.
     """
     lr = np.asarray(lr, dtype=float)
     if lr.size < 3:
         return ()
-    drops = np.diff(lr)
-    change = np.abs(np.diff(drops))
+    drops = np.abs(np.diff(lr))
+    change = np.abs(np.diff(lr, 2))
     around = np.median(np.lib.stride_tricks.sliding_window_view(np.pad(change, 4), 9), axis=1)
-    sharp = (change > tolerance * np.max(np.abs(drops))) & (change > 5 * around)
+    largest = np.max(np.lib.stride_tricks.sliding_window_view(np.pad(drops, 4), 10), axis=1)
+    rounding = 2 * np.finfo(np.float32).eps * np.max(lr)
+    sharp = (change > np.maximum(tolerance * largest, rounding)) & (change > 5 * around)
     return tuple(int(i) + 2 for i in np.flatnonzero(sharp))
 
 
@@ -391,7 +403,8 @@ def from_array(lr: Sequence[float] | Float[np.ndarray, " steps"] | Float[AnyArra
     >>> from_array([3e-4, 3e-4, 3e-5]).steps
     3
     """
-    return Table(jnp.asarray(lr), warmup=warmup, breaks=find_cuts(np.asarray(lr)) if is_known(lr) else ())
+    breaks = find_cuts(np.asarray(lr)) if is_known(lr) else ()
+    return Table(jnp.asarray(lr), warmup=warmup, breaks=breaks)  # pyright: ignore[reportCallIssue]
 
 
 def from_optax(schedule: Callable[[Int[AnyArray, " steps"]], Float[AnyArray, " steps"]], steps: int) -> Table:

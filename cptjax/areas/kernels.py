@@ -1,7 +1,8 @@
 r"""Annealing kernels: how a drop of the LR turns into a drop of the loss.
 
 Every kernel maps the LR of one part of training to an *annealing area* :math:`S_2(t)`, a sum over past LR drops
-:math:`d_k = \eta_{k-1}-\eta_k` of what each has released by step ``t``. Laws multiply it by an amplitude and subtract it.
+:math:`d_k = \eta_{k-1}-\eta_k` of what each has released by step ``t``. Laws multiply it by an amplitude and
+subtract it.
 
 A kernel works in two steps, so that a fit does once what does not depend on parameters: ``prepare`` turns LRs and
 observed steps into plain arrays, ``area`` turns those and parameters into :math:`S_2`. A parameter given as a number
@@ -155,7 +156,7 @@ class Momentum(Kernel):
     name: ClassVar[str] = "momentum"
 
     def __check_init__(self) -> None:
-        if isinstance(self.decay, float) and not 0 <= self.decay < 1:
+        if isinstance(self.decay, int | float) and not 0 <= self.decay < 1:
             raise ValueError(f"decay must lie in [0, 1), got {self.decay}")
 
     def candidates(self) -> tuple[Parameter, ...]:
@@ -274,11 +275,16 @@ class _Released(Kernel):
         """Share ``g`` of each drop that has been released."""
         raise NotImplementedError
 
+    def cuts(self, path: Path) -> Int[np.ndarray, "runs cuts"]:
+        """Steps between which every drop and its release are smooth."""
+        return path.cuts
+
     def prepare(self, path: Path, run: Int[AnyArray, " n"], step: Int[AnyArray, " n"]) -> Nodes | _Whole:
         if self.mode == "exact":
             return _Whole(path, run, step)
-        k, weight = simpson_nodes(step, path.cuts[run], path.steps)
         xp = namespace(path, step)
+        run, step, cuts = xp.asarray(run), xp.asarray(step), xp.asarray(self.cuts(path))
+        k, weight = simpson_nodes(step, cuts[run], path.steps)
         owner = xp.repeat(xp.arange(step.shape[0]), k.shape[1])
         weight = (weight * path.drops[run[:, None], k - 1]).ravel()
         k = k.ravel()
@@ -310,8 +316,9 @@ class _Released(Kernel):
 class MultiPower(_Released):
     r"""Multi-power release, :math:`\sum_k (\eta_{k-1}-\eta_k)\,(1-(1+C\,\eta_k^{-\gamma}S_k(t))^{-\beta})`.
 
-    :math:`S_k(t)=\sum_{i=k}^{t}\eta_i`. Luo et al. (2025), arXiv:2503.12811. The paper keeps the true warm-up, and taken
-    literally its rise is part of the sum (``warmup="full"``); its schedule optimiser leaves the rise out (``"forward"``).
+    :math:`S_k(t)=\sum_{i=k}^{t}\eta_i`. Luo et al. (2025), arXiv:2503.12811. The paper keeps the true warm-up, and
+    taken literally its rise is part of the sum (``warmup="full"``); its schedule optimiser leaves the rise out
+    (``"forward"``).
 
     Args:
         C: rate of release (per LR^(1-gamma)); ``None`` to fit it (``kernel_C``).
@@ -378,6 +385,13 @@ class Functional(_Released):
         self, lr: Float[AnyArray, " k"], span: Float[AnyArray, " k"], forward: Float[AnyArray, " k"]
     ) -> tuple[Float[AnyArray, " k"], ...]:
         return (span - lr).clip(0.0), forward
+
+    def cuts(self, path: Path) -> Int[np.ndarray, "runs cuts"]:
+        """The path's cuts and finer and finer ones towards step 0, where :math:`T_k^{-s}` is infinitely steep."""
+        factor = 4 if self.warmup == "full" else 8
+        graded = [factor**j - 1 for j in range(1, path.steps.bit_length()) if factor**j <= path.steps]
+        graded = np.minimum(np.array([graded], dtype=int), path.cuts[:, -1:])
+        return np.sort(np.concatenate([path.cuts, graded], axis=1), axis=1)
 
     def released(self, params: Params, features: tuple[Float[AnyArray, " k"], ...]) -> Float[AnyArray, " k"]:
         later, forward = features

@@ -68,7 +68,7 @@ def _joined(phases: Sequence[Phase], name: str) -> Schedule | None:
     parts = [phase.schedule for phase in phases if phase.name == name]
     if not parts:
         return None
-    return parts[0] if len(parts) == 1 else Joined(parts)
+    return parts[0] if len(parts) == 1 else Joined(parts)  # pyright: ignore[reportCallIssue]
 
 
 def _on_grid(
@@ -128,7 +128,7 @@ def continual_path(runs: Sequence[Sequence[Phase]], pretraining: Path | None) ->
 
 def whole_path(runs: Sequence[Sequence[Phase]], warmup: Warmup) -> Path:
     """Both parts as one, for kernels whose memory carries over the transfer point."""
-    schedules = [Joined([phase.schedule for phase in phases]) for phases in runs]
+    schedules = [Joined([phase.schedule for phase in phases]) for phases in runs]  # pyright: ignore[reportCallIssue]
     lrs, levels = _on_grid(schedules, warmup, _rounded(max(schedule.steps for schedule in schedules)))
     return _stack(lrs, levels, [schedule.cuts for schedule in schedules], [np.zeros(())] * len(runs))
 

@@ -26,7 +26,9 @@ def _cell_count(steps: int) -> int:
     return min(math.ceil(graded) + MIN_CELLS + 2, max(steps, 1))
 
 
-def _cell_edges(length: Int[AnyArray, "*shape"], gap: Int[AnyArray, "*shape"], cells: int) -> Int[AnyArray, "*shape edges"]:
+def _cell_edges(
+    length: Int[AnyArray, "*shape"], gap: Int[AnyArray, "*shape"], cells: int
+) -> Int[AnyArray, "*shape edges"]:
     """Distances of the cell edges from the near end of a piece that ends ``gap`` steps before the observation.
 
     Cell lengths are ``GROWTH - 1`` times the distance to the observation, at most ``length / MIN_CELLS``.

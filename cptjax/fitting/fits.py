@@ -21,6 +21,7 @@ from cptjax.fitting.solver import TRIALS, Solution, derivatives, huber, minimise
 from cptjax.fitting.starts import project, quasi_random
 from cptjax.fitting.uncertainty import Uncertainty, assess
 from cptjax.laws import Law
+from cptjax.namespace import AnyArray
 from cptjax.runs import Run
 
 __all__ = ["fit", "fit_jointly"]
@@ -45,7 +46,8 @@ def fit(
     """Fit a law to one validation set of several runs.
 
     Args:
-        law: what to fit. Of several laws, and of the forms a law leaves open, the one with the lowest objective is kept.
+        law: what to fit. Of several laws, and of the forms a law leaves open, the one with the lowest objective is
+            kept.
         runs: the runs to fit on, all of them, whatever their split.
         loss: name of the validation set.
         fixed: parameters held at a value.
@@ -138,12 +140,12 @@ def _problem(
 
 
 @eqx.filter_jit
-def _derivatives(problem: Problem, data: Data, u: Float[jax.Array, "k p"]) -> tuple[jax.Array, jax.Array, jax.Array]:
+def _derivatives(problem: Problem, data: Data, u: Float[AnyArray, "k p"]) -> tuple[jax.Array, jax.Array, jax.Array]:
     return jax.vmap(lambda v: derivatives(lambda w: problem.residuals(w, data), v, problem.inner))(u)
 
 
 @eqx.filter_jit
-def _affine(problem: Problem, data: Data, points: Float[jax.Array, "k p"]) -> tuple[jax.Array, jax.Array]:
+def _affine(problem: Problem, data: Data, points: Float[AnyArray, "k p"]) -> tuple[jax.Array, jax.Array]:
     """Predictions with the linear coordinates at 0, and their slopes in those."""
     linear = np.array(problem.linear, dtype=int)
 
@@ -234,7 +236,8 @@ def _joint_start(
     problem: Problem, alone: Mapping[str, FitResult], names: Sequence[str], owner: str
 ) -> Float[np.ndarray, " p"]:
     values = [
-        alone[owner if len(slot.sets) > 1 else names[slot.sets[0]]].params[slot.parameter.name] for slot in problem.slots
+        alone[owner if len(slot.sets) > 1 else names[slot.sets[0]]].params[slot.parameter.name]
+        for slot in problem.slots
     ]
     return np.array([slot.inward(value) for slot, value in zip(problem.slots, values, strict=True)])
 
@@ -248,7 +251,9 @@ def _results(
         groups.append(observations.run + start)
         start = int(groups[-1].max()) + 1
     residuals, jacobian, _ = (np.asarray(x)[0] for x in _derivatives(problem, found.data, found.ends.u))
-    known = assess(problem, u, residuals, jacobian, np.concatenate(groups), np.concatenate([o.loss for o in found.observations]))
+    known = assess(
+        problem, u, residuals, jacobian, np.concatenate(groups), np.concatenate([o.loss for o in found.observations])
+    )
     warnings = _warnings(found, known)
     out = []
     ends = np.cumsum([o.loss.size for o in found.observations])
@@ -293,6 +298,8 @@ def _warnings(found: _Search, known: Uncertainty) -> tuple[str, ...]:
     if not found.ends.converged[0]:
         notes.insert(0, f"not converged: a further step still promises {found.ends.decrement[0]:.2g} of the objective")
     if starts > 1 and found.agreeing == 1:
-        notes.append(f"only one of {starts} searches reached this optimum; the next best objective is "
-                     f"{found.ends.objective[1]:.6g}: try other seeds, or bound the parameters")
+        notes.append(
+            f"only one of {starts} searches reached this optimum; the next best objective is "
+            f"{found.ends.objective[1]:.6g}: try other seeds, or bound the parameters"
+        )
     return tuple(notes)

@@ -11,7 +11,7 @@ METRICS = ("r2", "mae", "rmse", "mean_rel", "worst_rel")
 
 
 def curve_metrics(loss: Float[np.ndarray, " n"], predicted: Float[np.ndarray, " n"]) -> dict[str, float]:
-    r"""Figures of one curve: :math:`R^2`, mean absolute error, root mean square error (nats), mean and worst relative error.
+    r"""Figures of one curve: :math:`R^2`, mean absolute and root mean square error (nats), mean and worst relative.
 
     :math:`R^2` is NaN for a curve that does not vary.
     """

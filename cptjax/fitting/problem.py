@@ -83,7 +83,7 @@ class Data(eqx.Module):
     """What the residuals need, per validation set."""
 
     history: tuple[History, ...]
-    log_loss: tuple[Float[Array, " n"], ...]
+    log_loss: tuple[Float[AnyArray, " n"], ...]
 
 
 @dataclass(frozen=True)
@@ -205,7 +205,9 @@ def _box(slot: Slot, scales: Mapping[str, float], user: tuple[float, float] | No
         low, high = SIGNS.get(parameter.support, (-np.inf, np.inf))
     if user is not None:
         if user[0] > user[1] or user[0] > high or user[1] < low:
-            raise InputError(f"the bounds {user} of {parameter.name!r} leave nothing: it must lie in [{low:g}, {high:g}]")
+            raise InputError(
+                f"the bounds {user} of {parameter.name!r} leave nothing: it must lie in [{low:g}, {high:g}]"
+            )
         low, high = max(low, user[0]), min(high, user[1])
     search = (min(max(x * scale, low), high) for x in parameter.search)
     return tuple(slot.inward(x) for x in (low, high, *search))

@@ -1,23 +1,24 @@
 r"""Minimising a Huber sum of residuals in a box, to the last digit, from many starts at once.
 
-With :math:`\delta = 10^{-3}` the papers' objective is nearly a sum of absolute values: least-squares solvers (Gauss–Newton,
-Levenberg–Marquardt on rescaled residuals) converge linearly on it, and quasi-Newton methods stall on the ridges of
-these laws. The exact Hessian is cheap for ten parameters, and the objective is piecewise smooth, so Newton's method
-ends in a few steps. Far from the optimum the Hessian may be indefinite: its eigenvalues then enter by their size
-(saddle-free Newton), and the Gauss–Newton matrix of the reweighted least-squares problem, which majorises the
-objective, is tried beside it. Each iteration tries both under several dampings at once and keeps the best, so no
-evaluation of the derivatives is wasted on a rejected step. Repeating the last step, stretched, is tried as well: it
-speeds up the walk along a narrow valley. Each trial point is also
-offered with its linear parameters solved for anew, which follows the curved ridges (a size and its exponent trade off
-along a hyperbola) that a straight step falls off. Bounds are handled by projection: a coordinate at its bound whose
-gradient points outside is held.
+With :math:`\delta = 10^{-3}` the papers' objective is nearly a sum of absolute values: least-squares solvers
+(Gauss–Newton, Levenberg–Marquardt on rescaled residuals) converge linearly on it, and quasi-Newton methods stall on the
+ridges of these laws. The exact Hessian is cheap for ten parameters, and the objective is piecewise smooth, so Newton's
+method ends in a few steps.
+
+* Far from the optimum the Hessian may be indefinite: its eigenvalues then enter by their size (saddle-free Newton), and
+  the Gauss–Newton matrix of the reweighted least-squares problem, which majorises the objective, is tried beside it.
+* Each iteration tries both under several dampings at once and keeps the best, so no evaluation of the derivatives is
+  wasted on a rejected step. Repeating the last step, stretched, is tried too: it speeds up the walk along a valley.
+* Each trial point is also offered with its linear parameters solved for anew, which follows the curved ridges (a size
+  and its exponent trade off along a hyperbola) that a straight step falls off.
+* Bounds are handled by projection: a coordinate at its bound whose gradient points outside is held.
 
 JAX computes residuals and derivatives, batched over the starts and compiled once a shape; the small linear systems are
 solved by LAPACK on the host, which keeps the compiled programs small.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -33,6 +34,7 @@ STRETCHES = np.array([2.0, 8.0, 32.0])
 FACTORS = np.concatenate([DAMPINGS, DAMPINGS, np.ones_like(STRETCHES)])
 TRIALS = FACTORS.size
 CONVERGED = 1e-10
+STUCK = 1e-6
 ROUNDING = 1e-11
 
 Attempt = Callable[[Float[np.ndarray, "k p"]], tuple[Float[np.ndarray, "k p"], Float[np.ndarray, " k"]]]
@@ -89,7 +91,7 @@ class Solution:
         objective: Huber sums there.
         decrement: decrease that a Newton step still promises, relative to the objective.
         iterations: Newton iterations done (of the longest search).
-        converged: whether that decrease is negligible, or the residuals are at rounding level.
+        converged: whether that decrease is below 1e-6, or the residuals are at rounding level.
     """
 
     u: Float[np.ndarray, "k p"]
@@ -100,14 +102,28 @@ class Solution:
 
     def take(self, rows: Int[np.ndarray, " m"]) -> "Solution":
         """Some of the searches."""
-        chosen = (x[rows] for x in (self.u, self.objective, self.decrement))
-        return Solution(*chosen, self.iterations, self.converged[rows])
+        chosen = {name: getattr(self, name)[rows] for name in ("u", "objective", "decrement", "converged")}
+        return replace(self, **chosen)
 
 
 def total(residuals: Float[np.ndarray, "*k n"]) -> Float[np.ndarray, "*k"]:
     """Huber sums over the last axis, infinite where a residual is not a number."""
     summed = huber(residuals).sum(axis=-1)
     return np.where(np.isfinite(summed), summed, np.inf)
+
+
+def _quadratic(
+    r: Float[np.ndarray, "k n"], jacobian: Float[np.ndarray, "k n p"], curvature: Float[np.ndarray, "k p p"]
+) -> tuple[Float[np.ndarray, "k p"], Float[np.ndarray, "k p p"], Float[np.ndarray, "k p p"]]:
+    """Gradient, Hessian and majorant of the Huber sums; zero where they are not finite, so that nothing moves there."""
+    weight = huber_weight(r)
+    turned = np.swapaxes(jacobian, 1, 2)
+    gradient = np.einsum("kn,knp->kp", r * weight, jacobian)
+    majorant = turned @ (weight[..., None] * jacobian)
+    hessian = turned @ ((np.abs(r) <= HUBER_DELTA)[..., None] * jacobian)
+    hessian = hessian + 0.5 * (curvature + np.swapaxes(curvature, 1, 2))
+    sound = (np.isfinite(hessian) & np.isfinite(majorant)).all(axis=(1, 2)) & np.isfinite(gradient).all(axis=1)
+    return tuple(np.where(sound.reshape(-1, *[1] * (x.ndim - 1)), x, 0.0) for x in (gradient, hessian, majorant))  # pyright: ignore[reportReturnType]
 
 
 def _moves(
@@ -151,49 +167,34 @@ def minimise(
     """
     u = np.clip(starts, lower, upper)
     k, p = u.shape
-    damping = np.full(k, 1e-3)
-    last = np.zeros_like(u)
-    fails = np.zeros(k, dtype=int)
-    done = np.zeros(k, dtype=bool)
-    decrement = np.full(k, np.inf)
-    f = np.full(k, np.inf)
+    row = np.arange(k)
+    damping, last = np.full(k, 1e-3), np.zeros_like(u)
+    fails, done = np.zeros(k, dtype=int), np.zeros(k, dtype=bool)
+    f, decrement, rounding = np.full(k, np.inf), np.full(k, np.inf), 0.0
     iteration = 0
     with np.errstate(all="ignore"):
         while iteration < max_iterations and not np.all(done):
             iteration += 1
             r, jacobian, curvature = (np.asarray(x) for x in derivative(u))
             f = total(r)
-            weight = huber_weight(r)
-            gradient = np.einsum("kn,knp->kp", r * weight, jacobian)
-            inside = (np.abs(r) <= HUBER_DELTA).astype(float)
-            majorant = np.swapaxes(jacobian, 1, 2) @ (weight[..., None] * jacobian)
-            hessian = np.swapaxes(jacobian, 1, 2) @ (inside[..., None] * jacobian)
-            hessian = hessian + 0.5 * (curvature + np.swapaxes(curvature, 1, 2))
-            broken = ~np.isfinite(hessian).all(axis=(1, 2)) | ~np.isfinite(f)
-            done = done | broken
-            hessian, majorant, gradient = (
-                np.where(broken[:, None, None] if x.ndim == 3 else broken[:, None], 0.0, x)
-                for x in (hessian, majorant, gradient)
-            )
+            rounding = 0.5 * ROUNDING**2 * r.shape[1]
+            gradient, hessian, majorant = _quadratic(r, jacobian, curvature)
             free = ~(((u <= lower) & (gradient > 0)) | ((u >= upper) & (gradient < 0)))
             size = np.sqrt(np.einsum("kii->ki", majorant).clip(0))
             scale = np.where(free & (size > 0), size, 1.0)
-            moves, promised = _moves(gradient, np.stack([hessian, majorant], 1), scale, free, damping[:, None] * DAMPINGS)
+            models = np.stack([hessian, majorant], axis=1)
+            moves, promised = _moves(gradient, models, scale, free, damping[:, None] * DAMPINGS)
             moves = np.concatenate([moves, STRETCHES[:, None] * last[:, None, :]], axis=1)
             reached, objective = attempt(np.clip(u[:, None, :] + moves, lower, upper).reshape(-1, p))
             reached, objective = reached.reshape(k, -1, p), objective.reshape(k, -1)
             best = np.argmin(objective, axis=1)
-            row = np.arange(k)
             better = (objective[row, best] < f * (1 - 1e-14)) & ~done
-            new = np.max(promised, axis=1) / np.maximum(f, 1e-300)
-            decrement = np.where(done, decrement, new)
+            decrement = np.where(done, decrement, np.max(promised, axis=1) / np.maximum(f, 1e-300))
             last = np.where(better[:, None], reached[row, best] - u, 0.0)
             u = u + last
             f = np.where(better, objective[row, best], f)
-            chosen = damping * np.where(better, FACTORS[best], 1e3)
-            damping = np.clip(chosen, 1e-10, 1e6)
+            damping = (damping * np.where(better, FACTORS[best], 1e3)).clip(1e-10, 1e6)
             fails = np.where(better, 0, fails + 1)
-            at_rounding = f <= 0.5 * ROUNDING**2 * r.shape[1]
-            done = done | (decrement < CONVERGED) | at_rounding | (fails >= 4)
-    converged = (decrement < 1e-6) | (f <= 0.5 * ROUNDING**2 * r.shape[1])
-    return Solution(u, f, decrement, iteration, converged & np.isfinite(f))
+            done = done | (decrement < CONVERGED) | (f <= rounding) | (fails >= 4) | ~np.isfinite(f)
+    converged = np.isfinite(f) & ((decrement < STUCK) | (f <= rounding))
+    return Solution(u, f, decrement, iteration, converged)

@@ -6,7 +6,7 @@ low-discrepancy sequence, solve for the linear ones (reweighted for Huber's func
 """
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from cptjax.fitting.solver import huber_weight
 
@@ -39,7 +39,8 @@ def _bounded_solve(
     unit = matrix / scale[:, :, None] / scale[:, None, :]
     low, high, b = lower * scale, upper * scale, right / scale
     eye = np.eye(b.shape[1])
-    held, x = np.zeros(b.shape, dtype=bool), np.zeros_like(b)
+    held: Bool[np.ndarray, "k q"] = np.zeros(b.shape, dtype=bool)
+    x = np.zeros_like(b)
     for _ in range(b.shape[1]):
         system = np.where(held[:, :, None] | held[:, None, :], 0.0, unit) + held[:, :, None] * eye + 1e-12 * eye
         pulled = np.einsum("kij,kj->ki", unit, np.where(held, x, 0.0))

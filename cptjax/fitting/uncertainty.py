@@ -1,9 +1,9 @@
 r"""How well the data determine the parameters: standard errors, and what cannot be told apart.
 
 *Standard errors.* Residuals of a loss curve are autocorrelated, so errors that assume independent noise are too small.
-We use the sandwich :math:`H^{-1} G H^{-1}` of an M-estimator, where :math:`H` is the curvature and :math:`G` the long-run
-covariance of the gradient's terms within each run: a Newey–West sum whose bandwidth follows from the residuals' own
-autocorrelation (Andrews 1991). They say nothing about the law being wrong.
+We use the sandwich :math:`H^{-1} G H^{-1}` of an M-estimator, where :math:`H` is the curvature and :math:`G` the
+long-run covariance of the gradient's terms within each run: a Newey–West sum whose bandwidth follows from the
+residuals' own autocorrelation (Andrews 1991). They say nothing about the law being wrong.
 
 *Identifiability.* A direction of parameter space along which the predictions hardly change cannot be seen in the data.
 In coordinates of relative change, such directions are eigenvectors of the covariance with a large variance. Parameters
@@ -87,7 +87,10 @@ def assess(
     """
     names = _names(problem)
     slack = 1e-9 * np.maximum(1.0, np.abs(u))
-    at_bound = tuple(int(i) for i in np.flatnonzero((u <= np.asarray(problem.lower) + slack) | (u >= np.asarray(problem.upper) - slack)))
+    at_bound = tuple(
+        int(i)
+        for i in np.flatnonzero((u <= np.asarray(problem.lower) + slack) | (u >= np.asarray(problem.upper) - slack))
+    )
     idle = tuple(i for i in range(u.size) if np.max(np.abs(jac[:, i] * _unit(problem, u, i))) < 1e-9)
     free = [i for i in range(u.size) if i not in at_bound and i not in idle]
 

@@ -64,7 +64,14 @@ class AnnealingLaw(_PretrainingLaw):
     @property
     def parameters(self) -> tuple[Parameter, ...]:
         size = (size_exponent("gamma1", "C"), *SIZE) if self.size else ()
-        return (L0, A, ALPHA, Parameter("C", linear=True, meaning="loss per annealing area"), *size, *self.kernel.parameters)
+        return (
+            L0,
+            A,
+            ALPHA,
+            Parameter("C", linear=True, meaning="loss per annealing area"),
+            *size,
+            *self.kernel.parameters,
+        )
 
     def check(self, run: "Run") -> None:
         super().check(run)
@@ -81,7 +88,9 @@ class AnnealingLaw(_PretrainingLaw):
 
 
 class MultiPowerLaw(_PretrainingLaw):
-    r"""Loss of a pre-training run, :math:`L_0 + A S_1^{-\alpha} - B\sum_k(\eta_{k-1}-\eta_k)(1-(1+C\eta_k^{-\gamma}S_k)^{-\beta})`.
+    r"""Loss of a pre-training run whose LR drops are released as a power of what is trained after them.
+
+    .. math:: L_0 + A S_1^{-\alpha} - B\sum_k(\eta_{k-1}-\eta_k)(1-(1+C\eta_k^{-\gamma}S_k)^{-\beta})
 
     Luo et al. (2025), Eq. 1, with its true warm-up, whose rise is part of the sum (see
     :class:`~cptjax.areas.MultiPower`).
@@ -110,12 +119,14 @@ class MultiPowerLaw(_PretrainingLaw):
 
 
 class FunctionalLaw(_PretrainingLaw):
-    r"""Loss of a pre-training run, :math:`L_0 + c_1 T^{-s} - c_2\sum_k(\eta_{k-1}-\eta_k)(c_3+T_k^{-s})(1-(1+c_4(T-T_k))^{-\gamma})`.
+    r"""Loss of a pre-training run by the functional scaling law, in the intrinsic time :math:`T_k = S_1(k)`.
 
-    :math:`T_k = S_1(k)`. Li et al. (2025), App. B.2.
+    .. math:: L_0 + c_1 T^{-s} - c_2\sum_k(\eta_{k-1}-\eta_k)(c_3+T_k^{-s})(1-(1+c_4(T-T_k))^{-\gamma})
 
-    Parameters: ``L0`` irreducible loss, ``c1`` amplitude, ``s`` exponent, ``c2`` loss per LR dropped, ``c3`` release that
-    does not fade over training, ``c4`` rate of release, ``gamma`` exponent of release.
+    Li et al. (2025), App. B.2.
+
+    Parameters: ``L0`` irreducible loss, ``c1`` amplitude, ``s`` exponent, ``c2`` loss per LR dropped, ``c3`` release
+    that does not fade over training, ``c4`` rate of release, ``gamma`` exponent of release.
     """
 
     kernel: Kernel = eqx.field(default_factory=Functional)

@@ -6,8 +6,8 @@ When a model pre-trained on one domain goes on with data of another, two things 
 not on where the transfer happened, and gave it a power law. On the old domain it raises the loss (forgetting,
 :math:`B>0`), on the new one it lowers it (adaptation, :math:`B<0`).
 
-Between two *hidden curves* the observed one moves: staying on the old domain (the law with :math:`B=0`), and training on
-the new domain from scratch (where the shift has saturated).
+Between two *hidden curves* the observed one moves: staying on the old domain (the law with :math:`B=0`), and training
+on the new domain from scratch (where the shift has saturated).
 """
 
 from collections.abc import Sequence

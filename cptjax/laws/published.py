@@ -30,7 +30,20 @@ _CPT = {
 }
 _SIZED_NAMES = ("L0", "A", "alpha", "B", "E", "beta", "C1", "gamma1", "C2", "gamma2", "F", "gamma3")
 _SIZED = {
-    "fineweb/knowledge-pile/all-sizes": (1.829, 0.504, 0.537, 0.278, 12, 0.359, 0.090, 0.235, 0.103, 0.199, 3.072, 0.195),
+    "fineweb/knowledge-pile/all-sizes": (
+        1.829,
+        0.504,
+        0.537,
+        0.278,
+        12,
+        0.359,
+        0.090,
+        0.235,
+        0.103,
+        0.199,
+        3.072,
+        0.195,
+    ),
     "knowledge-pile/all-sizes": (1.860, 0.438, 0.585, -0.552, 187, 0.326, 0.333, 0.012, 0.140, 0.145, 2.718, 0.189),
 }
 _MULTIPOWER_NAMES = ("L0", "A", "alpha", "B", "C", "beta", "gamma")

@@ -13,7 +13,9 @@ from cptjax.laws.replay import ExponentialReplay, Replay, ShareReplay
 __all__ = ["KERNELS", "LAWS", "REPLAYS", "law_from_json", "law_to_json"]
 
 LAWS: dict[str, type[Law]] = {law.name: law for law in (AnnealingLaw, CPTLaw, MultiPowerLaw, FunctionalLaw)}
-KERNELS: dict[str, type[Kernel]] = {kernel.name: kernel for kernel in (Momentum, LRWeighted, Power, MultiPower, Functional)}
+KERNELS: dict[str, type[Kernel]] = {
+    kernel.name: kernel for kernel in (Momentum, LRWeighted, Power, MultiPower, Functional)
+}
 REPLAYS: dict[str, type[Replay]] = {"share": ShareReplay, "exponential": ExponentialReplay}
 
 

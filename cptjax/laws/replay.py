@@ -36,7 +36,7 @@ def exponential_share(a: Float[Array, "..."] | float, r: Float[Array, "*shape"])
     a = jnp.asarray(a, dtype=float)
     small = jnp.abs(a) < 1e-3
     safe = jnp.where(small, 1.0, a)
-    series = r * (1 + a * (r - 1) / 2 + a**2 * (r - 1) * (2 * r - 1) / 12)
+    series = r * (1 + a * (r - 1) / 2 + a**2 * (r - 1) * (2 * r - 1) / 12 + a**3 * r * (r - 1) ** 2 / 24)
     return jnp.where(small, series, jnp.expm1(safe * r) / jnp.expm1(safe))
 
 
@@ -92,7 +92,8 @@ class ShareReplay(Replay):
     r"""A small power of the set's own share of the batches (see the module's text).
 
     The old domain's factor is :func:`exponential_share` with :math:`a=\gamma\Lambda` in the variable
-    :math:`\log\frac{1+\varepsilon}{r_\text{pt}+\varepsilon}/\Lambda`, :math:`\Lambda=\log\frac{1+\varepsilon}{\varepsilon}`.
+    :math:`\log\frac{1+\varepsilon}{r_\text{pt}+\varepsilon}/\Lambda`, with
+    :math:`\Lambda=\log\frac{1+\varepsilon}{\varepsilon}`.
 
     Args:
         of: the domain of the validation set, ``"pt"`` (parameters ``replay_gamma``, ``replay_epsilon``) or ``"cpt"``
