@@ -22,7 +22,7 @@ from cptjax.laws import (  # noqa: E402
     published,
     published_names,
 )
-from cptjax.readers import read_manifest, read_runs  # noqa: E402
+from cptjax.readers import read_manifest, read_planned, read_runs  # noqa: E402
 from cptjax.runs import Run, Runs  # noqa: E402
 from cptjax.schedules import (  # noqa: E402
     WSD,
@@ -74,5 +74,6 @@ __all__ = [
     "published",
     "published_names",
     "read_manifest",
+    "read_planned",
     "read_runs",
 ]

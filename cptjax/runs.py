@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from cptjax.errors import InputError
-from cptjax.schedules import Phase
+from cptjax.schedules import Joined, Phase
 
 __all__ = ["Run", "Runs"]
 
@@ -76,6 +76,12 @@ class Run:
         if self.phases[-1].name == "pt":
             return None
         return sum(phase.schedule.steps for phase in self.phases if phase.name == "pt")
+
+    @property
+    def rates(self) -> Float[np.ndarray, " steps"]:
+        """LR of every optimiser step, 1 to the last."""
+        whole = Joined([phase.schedule for phase in self.phases])  # pyright: ignore[reportCallIssue]
+        return np.asarray(whole.values())
 
     def observed(self, loss: str) -> tuple[Int[np.ndarray, " m"], Float[np.ndarray, " m"]]:
         """Steps and values where ``loss`` was observed (both empty if the run never logs it)."""

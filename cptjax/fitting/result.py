@@ -11,7 +11,6 @@ from jaxtyping import Float, Int
 
 from cptjax.errors import InputError
 from cptjax.fitting.metrics import METRICS, curve_metrics, mean_metrics
-from cptjax.fitting.problem import observe
 from cptjax.laws import Law
 from cptjax.laws.base import compiled_evaluate
 from cptjax.laws.registry import law_from_json, law_to_json
@@ -55,20 +54,31 @@ class FitResult:
     def predict(
         self, run: Run | Sequence[Phase], steps: Sequence[int] | Int[np.ndarray, " n"] | None = None
     ) -> Float[np.ndarray, " n"]:
-        """Predicted loss of a run (or of bare phases) at ``steps``, by default where the run was observed."""
-        if isinstance(run, Run):
-            self.law.check(run)
-            at = run.observed(self.loss)[0] if steps is None else np.asarray(steps)
-            return self._at(run.phases, at, run.model_size)
-        phases = tuple(run)
-        at = np.arange(1, sum(phase.schedule.steps for phase in phases) + 1) if steps is None else np.asarray(steps)
-        return self._at(phases, at, None)
+        """Predicted loss of a run (or of bare phases) at ``steps``, by default where the run was observed.
 
-    def _at(
-        self, phases: Sequence[Phase], steps: Int[np.ndarray, " n"], model_size: float | None
-    ) -> Float[np.ndarray, " n"]:
-        history = self.law.record([tuple(phases)], np.zeros(steps.shape, dtype=int), steps, [model_size])
-        return np.asarray(compiled_evaluate(self.law, self.params, history))
+        NaN where the law does not speak: at step 0, and before the transfer for an open-weights law.
+        """
+        if not isinstance(run, Run):
+            phases = tuple(run)
+            run = Run("phases", phases, np.empty(0, dtype=int), {})
+            steps = np.arange(1, run.total_steps + 1) if steps is None else steps
+        return self.predict_runs([run], None if steps is None else [np.asarray(steps)])[0]
+
+    def predict_runs(
+        self, runs: Sequence[Run], steps: Sequence[Int[np.ndarray, " n"]] | None = None
+    ) -> list[Float[np.ndarray, " n"]]:
+        """What :meth:`predict` gives for each of several runs, in one compiled call."""
+        at = [run.observed(self.loss)[0] for run in runs] if steps is None else [np.asarray(s) for s in steps]
+        for run in runs:
+            self.law.check(run)
+        if not runs:
+            return []
+        usable = np.concatenate([self.law.usable(run, s) for run, s in zip(runs, at, strict=True)])
+        index = np.repeat(np.arange(len(runs)), [s.size for s in at])
+        phases = [run.phases for run in runs]
+        history = self.law.record(phases, index, np.concatenate(at), [run.model_size for run in runs])
+        predicted = np.where(usable, np.asarray(compiled_evaluate(self.law, self.params, history)), np.nan)
+        return np.split(predicted, np.cumsum([s.size for s in at])[:-1])
 
     def evaluate(self, runs: Sequence[Run]) -> dict[str, Any]:
         """Metrics of any runs: per run, and their mean for each split.
@@ -77,12 +87,9 @@ class FitResult:
         """
         seen = [run for run in runs if np.any(self.law.usable(run, run.observed(self.loss)[0]))]
         each: dict[str, dict[str, float]] = {}
-        if seen:
-            data = observe(self.law, seen, self.loss)
-            predicted = np.asarray(compiled_evaluate(self.law, self.params, data.history(self.law)))
-            for i, run in enumerate(data.runs):
-                own = data.run == i
-                each[run.id] = curve_metrics(data.loss[own], predicted[own])
+        for run, predicted in zip(seen, self.predict_runs(seen), strict=True):
+            spoken = np.isfinite(predicted)
+            each[run.id] = curve_metrics(run.observed(self.loss)[1][spoken], predicted[spoken])
         split = {name: mean_metrics([each[run.id] for run in seen if run.split == name]) for name in ("fit", "test")}
         return {**split, "runs": each}
 

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
@@ -128,7 +129,7 @@ class CPTLaw(Law):
         if self.unknown_history:
             known = [sum(phase.schedule.steps for phase in phases if phase.name == "pt") for phases in runs]
             runs = [tuple(phase for phase in phases if phase.name == "cpt") for phases in runs]
-            step = step - np.asarray(known)[run]
+            step = (step - np.asarray(known)[run]).clip(0)
         return record(self.kernel, runs, run, step, model_sizes, self.carry_momentum)
 
     def shift(self, params: Params, areas: Areas) -> Float[Array, " n"]:
@@ -136,6 +137,29 @@ class CPTLaw(Law):
         p = params
         size = -p["B"] * jnp.expm1(-p["beta"] * jnp.log1p(p["E"] * areas.forward_cpt))
         return size * self.replay.shift(p, areas.replay_ratio) if self.replay else size
+
+    def hidden_curves(
+        self,
+        params: Params,
+        phases: Sequence[Phase],
+        steps: Int[AnyArray, " n"] | Sequence[int],
+        model_size: float | None = None,
+    ) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
+        r"""The two curves between which continual pre-training moves; arguments as in :meth:`predict`.
+
+        Returns:
+            The loss had the run stayed on the old domain (:math:`B=0`), and the loss with the shift saturated
+            (:math:`B\rho`), where training from scratch on the new mixture would be.
+        """
+        stay = self.predict({**params, "B": 0.0}, phases, steps, model_size)
+        step = steps if isinstance(steps, jax.Array) else np.asarray(steps)
+        history = self.record([tuple(phases)], np.zeros(step.shape, dtype=int), step, [model_size])
+        return stay, stay + self.saturated_shift(params, jnp.asarray(history.replay_ratio))
+
+    def saturated_shift(self, params: Params, replay_ratio: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        r"""The shift after endless continual pre-training, :math:`B\rho`."""
+        whole = params["B"] * jnp.ones_like(replay_ratio)
+        return whole * self.replay.shift(params, replay_ratio) if self.replay else whole
 
     def loss(self, params: Params, areas: Areas) -> Float[Array, " n"]:
         p = params

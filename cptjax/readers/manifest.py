@@ -40,7 +40,7 @@ from cptjax.readers.tables import TableFile, read_table
 from cptjax.runs import Run, Runs
 from cptjax.schedules import Phase
 
-__all__ = ["read_manifest"]
+__all__ = ["load_toml", "read_manifest"]
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def read_manifest(path: str | Path) -> Runs:
     """
     path = Path(path)
     place = Place(str(path))
-    fields = Fields(_load(path, place), place, "the manifest")
+    fields = Fields(load_toml(path, place), place, "the manifest")
     fields.check_known(("name", "run"))
     name = fields.text("name", default=path.stem)
     entries = [_entry(data, place, number) for number, data in enumerate(fields.tables("run", "run"), start=1)]
@@ -90,7 +90,8 @@ def read_manifest(path: str | Path) -> Runs:
     return Runs(tuple(map(_run, sources, phases)), name)
 
 
-def _load(path: Path, place: Place) -> dict[str, Any]:
+def load_toml(path: Path, place: Place) -> dict[str, Any]:
+    """The content of a TOML file; an unreadable one is an error at ``place``."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:

@@ -27,13 +27,19 @@ class Observations:
         place: where that is, for messages.
         where: the value that each of these columns has in the run's rows (none: every row is the run's).
         not_losses: columns that pick rows, for this run or for another in the file.
+        needs_loss: whether a run without any loss is an error.
 
     Raises:
         InputError: no row or no such column, a cell that will not do, steps that do not increase, or no loss at all.
     """
 
     def __init__(
-        self, table: TableFile, place: Place, where: Mapping[str, Any] | None = None, not_losses: Collection[str] = ()
+        self,
+        table: TableFile,
+        place: Place,
+        where: Mapping[str, Any] | None = None,
+        not_losses: Collection[str] = (),
+        needs_loss: bool = True,
     ) -> None:
         self.table = table
         self.place = place
@@ -45,6 +51,10 @@ class Observations:
         self.row_steps = self._read_steps()
         self.lr = self._read_lr()
         self.row_losses = self._read_losses()
+        if needs_loss and not self.row_losses:
+            others = listed(name for name in self.table.cells if name not in self.not_losses)
+            cure = f"log numbers in a column besides step and LR (there are {others})"
+            raise self.place.error("the run is empty, no loss is observed", cure)
 
     def _row(self, i: int | np.integer, column: str) -> Place:
         """The place of the cell in the run's ``i``-th row."""
@@ -109,10 +119,6 @@ class Observations:
                 )
             if not np.all(np.isnan(values)):
                 losses[name] = values
-        if not losses:
-            others = listed(name for name in self.table.cells if name not in self.not_losses)
-            cure = f"log numbers in a column besides step and LR (there are {others})"
-            raise self.place.error("the run is empty, no loss is observed", cure)
         return losses
 
     def curves(

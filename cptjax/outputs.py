@@ -1,0 +1,50 @@
+"""Files a command writes: all refused before the work if one is there already, and each written whole or not at all."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from cptjax.errors import InputError
+
+__all__ = ["claim", "written"]
+
+
+def claim(folder: str | Path, names: Sequence[str], force: bool = False) -> list[Path]:
+    """The paths of files to be written into ``folder``, which is made if it is missing.
+
+    Args:
+        folder: where to write.
+        names: what to write there.
+        force: whether files that are there may be replaced.
+
+    Raises:
+        InputError: a file is there and ``force`` is not set, or the folder cannot be made.
+    """
+    folder = Path(folder)
+    paths = [folder / name for name in names]
+    for path in paths:
+        if path.is_dir():
+            raise InputError(f"{path}: a folder is in the way; choose another --out")
+        if path.exists() and not force:
+            raise InputError(f"{path}: exists already; replace it with --force, or choose another --out")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as fault:
+        raise InputError(f"{folder}: cannot be made a folder ({fault.strerror}); choose another --out") from None
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"{folder}: cannot be written to; choose another --out")
+    return paths
+
+
+@contextmanager
+def written(path: Path) -> Iterator[Path]:
+    """A path beside ``path`` to write to, moved over ``path`` when the block ends well and removed when it does not."""
+    beside = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    try:
+        yield beside
+        beside.replace(path)
+    except OSError as fault:
+        raise InputError(f"{path}: cannot be written ({fault.strerror}); choose another --out") from None
+    finally:
+        beside.unlink(missing_ok=True)
