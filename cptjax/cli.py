@@ -30,7 +30,6 @@ __all__ = ["main"]
 
 app = typer.Typer(
     help="Scaling laws of (continual) pre-training: fit them to loss logs, predict any schedule.",
-    no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -216,7 +215,7 @@ def _write_predictions(path: Path, result: FitResult, runs: Sequence[Run], every
             for step, value in zip(steps.tolist(), predicted.tolist(), strict=True):
                 lr = f"{rates[step - 1]:.9g}" if step else ""
                 said = "" if math.isnan(value) else f"{value:.9g}"
-                rows.writerow((run.id, run.split, step, lr, said, found.get(step, "")))
+                rows.writerow((run.id, run.split if found else "", step, lr, said, found.get(step, "")))
             count += steps.size
     return count
 
@@ -233,7 +232,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _run(arguments: Sequence[str] | None) -> int:
     try:
-        return app(arguments, prog_name="cptjax", standalone_mode=False) or 0
+        words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+        return app(words, prog_name="cptjax", standalone_mode=False) or 0
     except InputError as fault:
         said = str(fault)
     except _USAGE_ERROR as fault:

@@ -1,7 +1,8 @@
 """The story of cptjax on a handful of curves: fit both losses on short pilots, test them on other runs, decide.
 
-The curves are simulated from the constants that Wang et al. (2025), arXiv:2505.07796, published for a 106M model (FineWeb
-as the old domain, Knowledge-Pile as the new one), with our replay factors and with noise that lasts a few evaluations.
+The curves are simulated from the constants that Wang et al. (2025), arXiv:2505.07796, published for a 106M model
+(FineWeb as the old domain, Knowledge-Pile as the new one), with our replay factors and with noise that lasts a few
+evaluations.
 """
 
 import csv
@@ -51,16 +52,15 @@ def _grid() -> list[tuple[str, str, tuple[Phase, ...]]]:
         return name, split, (_base(potential), Phase(schedule, "cpt", replay))
 
     n, long = PILOT_STEPS, LONG_STEPS
-    rewarm = {"warmup": 300}
     return [
         run("pilot_linear", "fit", 1, 0.0, Linear(PEAK, 0, steps=n)),
         run("pilot_constant", "fit", 1, 0.0, Constant(PEAK, steps=n)),
-        run("pilot_annealed_base", "fit", 0, 0.0, WSD(PEAK, 0, steps=n, decay_start=n // 2, **rewarm)),
+        run("pilot_annealed_base", "fit", 0, 0.0, WSD(PEAK, 0, steps=n, decay_start=n // 2, warmup=300)),
         run("pilot_replay_20", "fit", 1, 0.2, Linear(PEAK, 0, steps=n)),
         run("pilot_replay_60", "fit", 1, 0.6, Linear(PEAK, 0, steps=n)),
         run("long_cosine", "test", 1, 0.0, Cosine(PEAK, 0, steps=long)),
         run("long_cosine_replay_40", "test", 1, 0.4, Cosine(PEAK, 0, steps=long)),
-        run("half_annealed_base", "test", 0.3, 0.0, Cosine(PEAK, 0, steps=long // 2, **rewarm)),
+        run("half_annealed_base", "test", 0.3, 0.0, Cosine(PEAK, 0, steps=long // 2, warmup=300)),
     ]
 
 
@@ -147,12 +147,10 @@ def _decide(old: FitResult, new: FitResult, echo: Callable[[str], None]) -> None
     plans = [(base, Phase(Cosine(PEAK, 0, steps=LONG_STEPS), "cpt", float(ratio))) for ratio in ratios]
     runs = [Run(f"{r:.2f}", phases, np.empty(0, dtype=int), {}) for r, phases in zip(ratios, plans, strict=True)]
     end = [np.array([BASE_STEPS + LONG_STEPS])] * len(runs)
-    mixed = sum(w * np.concatenate(fit.predict_runs(runs, end)) for w, fit in ((WEIGHT, old), (1 - WEIGHT, new)))
-    truths = _truths()
-    true = sum(
-        w * np.array([float(law.predict(params, phases, end[0])[0]) for phases in plans])
-        for w, (law, params) in ((WEIGHT, truths[OLD]), (1 - WEIGHT, truths[NEW]))
-    )
+    predicted = [np.concatenate(result.predict_runs(runs, end)) for result in (old, new)]
+    laws = [_truths()[name] for name in (OLD, NEW)]
+    truth = [np.array([float(law.predict(p, phases, end[0])[0]) for phases in plans]) for law, p in laws]
+    mixed, true = (WEIGHT * x[0] + (1 - WEIGHT) * x[1] for x in (predicted, truth))
     best = int(np.argmin(mixed))
     echo(f"Decision: how much old data to replay in {LONG_STEPS} steps of cosine, both losses weighed {WEIGHT:g}?")
     echo("  replay   mean of both losses, predicted (truth)")

@@ -11,7 +11,7 @@ __all__ = ["claim", "written"]
 
 
 def claim(folder: str | Path, names: Sequence[str], force: bool = False) -> list[Path]:
-    """The paths of files to be written into ``folder``, which is made if it is missing.
+    """The paths of files to be written into ``folder``. Nothing is made yet: :func:`written` makes what is missing.
 
     Args:
         folder: where to write.
@@ -19,29 +19,33 @@ def claim(folder: str | Path, names: Sequence[str], force: bool = False) -> list
         force: whether files that are there may be replaced.
 
     Raises:
-        InputError: a file is there and ``force`` is not set, or the folder cannot be made.
+        InputError: a file is there and ``force`` is not set, or the folder is none or cannot be written to.
     """
     folder = Path(folder)
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not there.is_dir():
+        raise InputError(f"{there}: is a file, not a folder; choose another --out")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise InputError(f"{there}: cannot be written to; choose another --out")
     paths = [folder / name for name in names]
     for path in paths:
         if path.is_dir():
             raise InputError(f"{path}: a folder is in the way; choose another --out")
         if path.exists() and not force:
             raise InputError(f"{path}: exists already; replace it with --force, or choose another --out")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as fault:
-        raise InputError(f"{folder}: cannot be made a folder ({fault.strerror}); choose another --out") from None
-    if not os.access(folder, os.W_OK):
-        raise InputError(f"{folder}: cannot be written to; choose another --out")
     return paths
 
 
 @contextmanager
 def written(path: Path) -> Iterator[Path]:
-    """A path beside ``path`` to write to, moved over ``path`` when the block ends well and removed when it does not."""
+    """A path beside ``path`` to write to, moved over ``path`` when the block ends well and removed when it does not.
+
+    Raises:
+        InputError: the disk refuses.
+    """
     beside = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         yield beside
         beside.replace(path)
     except OSError as fault:

@@ -59,7 +59,7 @@ def plot_fit(result: FitResult, runs: Sequence[Run], title: str | None = None) -
     rows = -(-len(panels) // columns)
     with mpl.rc_context({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}):
         figure = Figure(
-            figsize=(max(4.2 * columns, 6.4), 3.1 * rows + 1.0), layout=ConstrainedLayoutEngine(h_pad=0.02, hspace=0.0)
+            figsize=(max(4.2 * columns, 6.4), 3.1 * rows + 1.0), layout=ConstrainedLayoutEngine(h_pad=0.04, hspace=0.0)
         )
         FigureCanvasAgg(figure)
         figure.suptitle(title or _title(result, kept_out), fontsize=11)

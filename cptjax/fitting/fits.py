@@ -6,7 +6,9 @@ the linear ones projected out (:mod:`~cptjax.fitting.starts`), the best of them 
 best of those on all points (:mod:`~cptjax.fitting.solver`). How many of the last agree is part of the answer.
 """
 
+import os
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import equinox as eqx
@@ -63,8 +65,9 @@ def fit(
     """
     laws = [law] if isinstance(law, Law) else list(law)
     forms = [form for one in laws for form in one.alternatives()]
-    searches = [(form, _search(form, runs, loss, fixed or {}, bounds or {}, seed)) for form in forms]
-    form, found = min(searches, key=lambda pair: float(pair[1].ends.objective[0]))
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # XLA compiles and LAPACK solves outside Python's lock
+        found_each = list(pool.map(lambda form: _search(form, runs, loss, fixed or {}, bounds or {}, seed), forms))
+    form, found = min(zip(forms, found_each, strict=True), key=lambda pair: float(pair[1].ends.objective[0]))
     return _results(found, [form], [loss], [runs], report)[0]
 
 

@@ -133,10 +133,12 @@ class FitResult:
         """
         try:
             covariance = content.get("covariance")
+            law = law_from_json(content)
+            names = [parameter.name for parameter in law.parameters]
             return FitResult(
-                law_from_json(content),
+                law,
                 content["loss"],
-                {name: float(value) for name, value in content["params"].items()},
+                {name: float(content["params"][name]) for name in names},
                 {name: float("nan") if v is None else float(v) for name, v in content["stderr"].items()},
                 float(content["objective"]),
                 bool(content["converged"]),
@@ -148,6 +150,10 @@ class FitResult:
             )
         except KeyError as missing:
             raise InputError(f"not a fit: the key {missing} is missing; write it with `cptjax fit`") from None
+        except InputError:
+            raise
+        except (TypeError, ValueError, AttributeError) as fault:
+            raise InputError(f"not a fit: a value has the wrong type ({fault}); write it with `cptjax fit`") from None
 
     @staticmethod
     def load(path: str | Path) -> "FitResult":

@@ -1,5 +1,6 @@
 """Laws by name: how a law and its kernel are chosen on the command line and written to JSON."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,7 +22,7 @@ REPLAYS: dict[str, type[Replay]] = {"share": ShareReplay, "exponential": Exponen
 
 def _options(module: Any, skip: tuple[str, ...] = ()) -> dict[str, Any]:
     """The fields of a module as JSON values."""
-    fields = {name: getattr(module, name) for name in module.__dataclass_fields__ if name not in skip}
+    fields = {f.name: getattr(module, f.name) for f in dataclasses.fields(module) if f.name not in skip}
     return {name: float(x) if isinstance(x, float) or hasattr(x, "dtype") else x for name, x in fields.items()}
 
 
