@@ -146,7 +146,7 @@ def _visible(result: FitResult, run: Run) -> Int[np.ndarray, " m"]:
 
 def _start(result: FitResult, run: Run, seen: Int[np.ndarray, " m"]) -> int:
     """Where the curve of a panel starts: with the data, or where the law begins to speak of a run without any."""
-    if seen.size:
+    if seen.size > 1:
         return int(seen[0])
     transfer = run.transfer_step or 0
     speaks_from = 1 if result.law.usable(run, np.array([1]))[0] else transfer

@@ -143,7 +143,7 @@ class FitResult:
                 float(content["objective"]),
                 bool(content["converged"]),
                 tuple(content.get("warnings", ())),
-                dict(content.get("metrics", {})),
+                _with_nan(content.get("metrics", {})),
                 tuple(content.get("undetermined", ())),
                 None if covariance is None else np.array(covariance),
                 tuple(content.get("fitted", ())),
@@ -174,6 +174,13 @@ class FitResult:
 
 def _number(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
+
+
+def _with_nan(tree: Any) -> Any:
+    """What JSON gave, with NaN again for the numbers that were not known."""
+    if isinstance(tree, Mapping):
+        return {key: _with_nan(value) for key, value in tree.items()}
+    return float("nan") if tree is None else tree
 
 
 def _numbers(tree: Any) -> Any:

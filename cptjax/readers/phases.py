@@ -7,7 +7,7 @@ constant    ``peak``
 linear      ``peak``, ``end``
 cosine      ``peak``, ``end``
 wsd         ``peak``, ``end``, ``decay_start``, ``decay`` (linear, exponential, cosine or sqrt; linear by default)
-steps       ``boundaries``, ``values``: the first value up to and including the first boundary, and so on
+steps       ``boundaries``, ``values``: the first value before step ``boundaries[0]``, the second from it on, and so on
 knots       ``steps``, ``values``: linear between
 logged      none: the LR column of the run's file; or ``values``, one LR a step, with ``breaks`` where it jumps
 ==========  =====================================================================================================
