@@ -36,7 +36,9 @@ def random_schedule(rng: np.random.Generator, steps: int, peak: float, first: bo
         return WSD(peak, end, steps=steps, warmup=warmup, decay_start=int(steps * rng.uniform(0.5, 0.9)), decay=shape)
     if kind == "constant":
         return Constant(peak, steps=steps, warmup=warmup)
-    return Steps((int(steps * rng.uniform(0.3, 0.7)),), [peak, peak * rng.uniform(0.1, 0.6)], steps=steps, warmup=warmup)
+    return Steps(
+        (int(steps * rng.uniform(0.3, 0.7)),), [peak, peak * rng.uniform(0.1, 0.6)], steps=steps, warmup=warmup
+    )
 
 
 def _run(rng, name, phases, law, truth, noise) -> Run:

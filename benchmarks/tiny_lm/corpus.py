@@ -68,9 +68,7 @@ def _gcide(root: Path) -> Iterator[str]:
     text = gzip.decompress((root / "usr/share/dictd/gcide.dict.dz").read_bytes()).decode("latin-1")
     text = text[text.index("\nA \\") :] if "\nA \\" in text else text
     for entry in re.split(r"\n(?=\S)", text):
-        entry = re.sub(
-            r"\[(?:1913 Webster|PJC|WordNet[^\]]*|Webster[^\]]*|RP|GG)[^\]]*\]", "", entry
-        )
+        entry = re.sub(r"\[(?:1913 Webster|PJC|WordNet[^\]]*|Webster[^\]]*|RP|GG)[^\]]*\]", "", entry)
         entry = re.sub(r"\\[^\\\n]*\\,?", "", entry)
         entry = re.sub(r"[{}]", "", entry)
         entry = re.sub(r"\s+", " ", entry).strip()

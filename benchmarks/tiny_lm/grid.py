@@ -163,12 +163,8 @@ def _cosine(peak: float = 1.0, warmup: int = 0, end: float = 0.0) -> Schedule:
     return _clean(kind="cosine", peak=peak * PEAK, end=end * PEAK, warmup=warmup)
 
 
-def _wsd(
-    start: int, peak: float = 1.0, end: float = 0.0, warmup: int = 0, decay: str = "linear"
-) -> Schedule:
-    return _clean(
-        kind="wsd", peak=peak * PEAK, end=end * PEAK, decay_start=start, decay=decay, warmup=warmup
-    )
+def _wsd(start: int, peak: float = 1.0, end: float = 0.0, warmup: int = 0, decay: str = "linear") -> Schedule:
+    return _clean(kind="wsd", peak=peak * PEAK, end=end * PEAK, decay_start=start, decay=decay, warmup=warmup)
 
 
 def _clean(**schedule: float | int | str) -> Schedule:
@@ -191,9 +187,7 @@ def _base(potential: float) -> Phase:
     return Phase("pt", TRANSFER, _wsd(DECAY_START, end=potential, warmup=WARMUP))
 
 
-def _pt(
-    id: str, phase: Phase, groups: tuple[str, ...] = ("code", "foldoc"), **other: object
-) -> Run:
+def _pt(id: str, phase: Phase, groups: tuple[str, ...] = ("code", "foldoc"), **other: object) -> Run:
     return Run(id, (phase,), groups=groups, **other)  # type: ignore[arg-type]
 
 
@@ -357,9 +351,7 @@ def branch_points() -> set[int]:
     points = set()
     for run in GRID:
         points.add(run.pt_steps)
-        points |= {
-            int(p.schedule["decay_start"]) for p in run.phases if "decay_start" in p.schedule
-        }
+        points |= {int(p.schedule["decay_start"]) for p in run.phases if "decay_start" in p.schedule}
     return points
 
 

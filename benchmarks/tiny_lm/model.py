@@ -129,9 +129,7 @@ def _layer_norm_forward(x: jax.Array, gain: jax.Array) -> tuple[jax.Array, tuple
     return (x - mean) * scale * gain, (x, mean, scale, gain)
 
 
-def _layer_norm_backward(
-    saved: tuple[jax.Array, ...], cotangent: jax.Array
-) -> tuple[jax.Array, jax.Array]:
+def _layer_norm_backward(saved: tuple[jax.Array, ...], cotangent: jax.Array) -> tuple[jax.Array, jax.Array]:
     x, mean, scale, gain = saved
     normal = (x - mean) * scale
     inner = cotangent * gain
@@ -169,9 +167,7 @@ _softmax.defvjp(_softmax_forward, _softmax_backward)
 def _attention(x: jax.Array, block: Params, heads: int) -> jax.Array:
     batch, length, width = x.shape
     q, k, v = jnp.split(x @ block["qkv"], 3, axis=-1)
-    q, k, v = (
-        y.reshape(batch, length, heads, width // heads).transpose(0, 2, 1, 3) for y in (q, k, v)
-    )
+    q, k, v = (y.reshape(batch, length, heads, width // heads).transpose(0, 2, 1, 3) for y in (q, k, v))
     scores = q @ k.transpose(0, 1, 3, 2) / np.sqrt(width // heads)
     causal = np.tril(np.ones((length, length), bool))
     weights = _softmax(jnp.where(causal, scores, -1e30))
@@ -201,9 +197,7 @@ def token_losses(params: Params, tokens: jax.Array, size: ModelSize) -> jax.Arra
 
 
 @functools.partial(jax.jit, static_argnames="size", donate_argnames="state")
-def train_chunk(
-    state: TrainState, batches: jax.Array, rates: jax.Array, size: ModelSize
-) -> TrainState:
+def train_chunk(state: TrainState, batches: jax.Array, rates: jax.Array, size: ModelSize) -> TrainState:
     """Run ``len(rates)`` AdamW steps.
 
     Args:

@@ -81,10 +81,7 @@ class _Evaluator:
 
     def __call__(self, state: TrainState, run: Run) -> Row:
         losses = np.asarray(evaluate(state.params, self.samples, SIZES[run.size]), np.float64)
-        return {
-            f"loss_{corpus.name}": float(losses[self.owner == i].mean())
-            for i, corpus in enumerate(CORPORA)
-        }
+        return {f"loss_{corpus.name}": float(losses[self.owner == i].mean()) for i, corpus in enumerate(CORPORA)}
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -131,9 +128,7 @@ def train_run(
     while step < run.steps:
         steps = range(step + 1, step + CHUNK + 1)
         batches = np.stack([batch_at(run, s, corpora) for s in steps])
-        state = train_chunk(
-            state, jnp.asarray(batches), jnp.asarray(rates[step : step + CHUNK], jnp.float32), size
-        )
+        state = train_chunk(state, jnp.asarray(batches), jnp.asarray(rates[step : step + CHUNK], jnp.float32), size)
         step += CHUNK
         if step in watched:
             rows.append({"step": step, "lr": rates[step - 1], **evaluator(state, run)})

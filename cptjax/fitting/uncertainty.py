@@ -92,6 +92,7 @@ def assess(
         for i in np.flatnonzero((u <= np.asarray(problem.lower) + slack) | (u >= np.asarray(problem.upper) - slack))
     )
     idle = tuple(i for i in range(u.size) if np.max(np.abs(jac[:, i] * _unit(problem, u, i))) < 1e-9)
+    at_bound = tuple(i for i in at_bound if i not in idle)
     free = [i for i in range(u.size) if i not in at_bound and i not in idle]
 
     scale = np.array([_unit(problem, u, i) for i in free])
@@ -114,7 +115,8 @@ def assess(
     for k in np.argsort(-sd):
         if sd[k] < WEAK:
             break
-        heavy = [j for j in np.argsort(-np.abs(directions[:, k])) if abs(directions[j, k]) > 0.25]
+        weight = np.abs(directions[:, k])
+        heavy = [j for j in np.argsort(-weight) if weight[j] > 0.25 or weight[j] * min(sd[k], 20.0) > WEAK]
         undetermined |= {free[j] for j in heavy}
         lost |= {free[j] for j in heavy} if blind[k] else set()
         notes.append(_describe([names[free[j]] for j in heavy], directions[heavy, k], float(sd[k]), spread))

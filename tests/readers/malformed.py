@@ -206,7 +206,11 @@ MALFORMED = [
         values=[0.1, 0.2],
     ),
     _schedule(
-        "boundaries fall", "steps schedule: boundaries must increase, but 3 follows 5", kind="steps", boundaries=[5, 3], values=[1, 2, 3]
+        "boundaries fall",
+        "steps schedule: boundaries must increase, but 3 follows 5",
+        kind="steps",
+        boundaries=[5, 3],
+        values=[1, 2, 3],
     ),
     _schedule(
         "boundary past the phase",
