@@ -19,6 +19,7 @@ from jaxtyping import Float, Int
 from cptjax.errors import InputError
 from cptjax.namespace import AnyArray, is_known, namespace
 from cptjax.schedules import Joined, Phase, Schedule
+from cptjax.shapes import rounded
 
 __all__ = ["Path", "Warmup", "continual_path", "pretraining_path", "whole_path"]
 
@@ -80,10 +81,10 @@ def _on_grid(
     return true, (true if warmup == "full" else flat)
 
 
-def _rounded(steps: int) -> int:
-    """``steps`` rounded up to one of eight lengths an octave, so that runs of similar length share compiled code."""
-    unit = 2 ** max(steps.bit_length() - 4, 0)
-    return -(-steps // unit) * unit
+def _grid_length(runs: Sequence[Sequence[Phase]]) -> int:
+    """Steps of the grids of both parts: one length for both, so that fewer shapes are compiled."""
+    parts = [_joined(phases, name) for phases in runs for name in ("pt", "cpt")]
+    return rounded(max((part.steps for part in parts if part is not None), default=0), bits=2)
 
 
 def pretraining_path(runs: Sequence[Sequence[Phase]], warmup: Warmup) -> Path | None:
@@ -94,7 +95,7 @@ def pretraining_path(runs: Sequence[Sequence[Phase]], warmup: Warmup) -> Path | 
         return None
     if len(schedules) < len(runs):
         raise InputError("some runs have a pt phase and some have none: fit them apart")
-    lrs, levels = _on_grid(schedules, warmup, _rounded(max(schedule.steps for schedule in schedules)))
+    lrs, levels = _on_grid(schedules, warmup, _grid_length(runs))
     return _stack(lrs, levels, [schedule.cuts for schedule in schedules], [np.zeros(())] * len(runs))
 
 
@@ -104,10 +105,9 @@ def continual_path(runs: Sequence[Sequence[Phase]], pretraining: Path | None) ->
     A run of unknown history (no pre-training phase) is taken to start from LR 0, as open-weights models do.
     """
     joined = [_joined(phases, "cpt") for phases in runs]
-    length = max((schedule.steps for schedule in joined if schedule is not None), default=0)
-    if length == 0:
+    if all(schedule is None for schedule in joined):
         return None
-    length = _rounded(length)
+    length = _grid_length(runs)
     area = None if pretraining is None else pretraining.forward()
     lrs, cuts, before = [], [], []
     for i, (phases, schedule) in enumerate(zip(runs, joined, strict=True)):
@@ -129,7 +129,7 @@ def continual_path(runs: Sequence[Sequence[Phase]], pretraining: Path | None) ->
 def whole_path(runs: Sequence[Sequence[Phase]], warmup: Warmup) -> Path:
     """Both parts as one, for kernels whose memory carries over the transfer point."""
     schedules = [Joined([phase.schedule for phase in phases]) for phases in runs]  # pyright: ignore[reportCallIssue]
-    lrs, levels = _on_grid(schedules, warmup, _rounded(max(schedule.steps for schedule in schedules)))
+    lrs, levels = _on_grid(schedules, warmup, rounded(max(schedule.steps for schedule in schedules), bits=2))
     return _stack(lrs, levels, [schedule.cuts for schedule in schedules], [np.zeros(())] * len(runs))
 
 

@@ -100,7 +100,7 @@ def fit_jointly(
         return alone
     forms = [alone[name].law for name in names]
     observations = [observe(form, runs, name) for form, name in zip(forms, names, strict=True)]
-    data = _data(forms, observations)
+    data = Data.of(forms, observations)
     problem = _problem(forms, data, fixed or {}, bounds or {}, shared)
     starts = [_joint_start(problem, alone, names, owner) for owner in names]
     found = _Search(problem, data, tuple(observations), _Evaluator(problem, data).polish(np.stack(starts)))
@@ -122,11 +122,6 @@ class _Search:
         """How many starts reached the best objective, to a relative 1e-4 (or to rounding level)."""
         f = self.ends.objective
         return int(np.sum(f <= f[0] * (1 + 1e-4) + 1e-18 * sum(o.loss.size for o in self.observations)))
-
-
-def _data(laws: Sequence[Law], observations: Sequence[Observations]) -> Data:
-    histories = tuple(o.history(law).tabulated(law.kernel) for law, o in zip(laws, observations, strict=True))
-    return Data(histories, tuple(np.log(o.loss) for o in observations))
 
 
 def _problem(
@@ -169,14 +164,14 @@ class _Evaluator:
         self.problem, self.data = problem, data
         self.linear = np.array(problem.linear, dtype=int)
         self.lower, self.upper = np.asarray(problem.lower), np.asarray(problem.upper)
-        self.log_loss = np.concatenate([np.asarray(x) for x in data.log_loss])
+        self.log_loss = np.asarray(data.log_loss)[data.real]
 
     def derivatives(self, u: Float[np.ndarray, "k p"]) -> tuple[jax.Array, jax.Array, jax.Array]:
         return _derivatives(self.problem, self.data, u)
 
     def attempt(self, points: Float[np.ndarray, "k p"]) -> tuple[Float[np.ndarray, "k p"], Float[np.ndarray, " k"]]:
         """Each point, or the same with its linear coordinates solved for if that is better, and its objective."""
-        offset, basis = (np.asarray(x) for x in _affine(self.problem, self.data, points))
+        offset, basis = (np.asarray(x)[:, self.data.real] for x in _affine(self.problem, self.data, points))
         solved = points.copy()
         box = self.lower[self.linear], self.upper[self.linear]
         solved[:, self.linear] = project(offset, basis, np.exp(self.log_loss), *box)
@@ -214,10 +209,10 @@ def _search(
     seed: int,
 ) -> _Search:
     observations = observe(law, runs, loss)
-    data = _data([law], [observations])
+    data = Data.of([law], [observations])
     problem = _problem([law], data, fixed, bounds)
     thin = observations.thinned(THINNED)
-    coarse = data if thin is observations else _data([law], [thin])
+    coarse = data if thin is observations else Data.of([law], [thin])
     rough = _Evaluator(problem, coarse)
     ends = rough.polish(rough.starts(seed, POLISHED), COARSE_ITERATIONS)
     finalists = _distinct(ends.u, ends.objective)
@@ -249,11 +244,11 @@ def _results(
     found: _Search, laws: Sequence[Law], losses: Sequence[str], runs: Sequence[Sequence[Run]], report: Sequence[Run]
 ) -> list[FitResult]:
     problem, u, converged = found.problem, found.ends.u[0], bool(found.ends.converged[0])
-    groups, start = [], 0
-    for observations in found.observations:
-        groups.append(observations.run + start)
-        start = int(groups[-1].max()) + 1
-    residuals, jacobian, _ = (np.asarray(x)[0] for x in _derivatives(problem, found.data, found.ends.u))
+    before = np.cumsum([0, *(len(observations.runs) for observations in found.observations)])
+    groups = [o.run + first for o, first in zip(found.observations, before, strict=False)]
+    residuals, jacobian = (
+        np.asarray(x)[0, found.data.real] for x in _derivatives(problem, found.data, found.ends.u)[:2]
+    )
     known = assess(
         problem, u, residuals, jacobian, np.concatenate(groups), np.concatenate([o.loss for o in found.observations])
     )

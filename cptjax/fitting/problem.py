@@ -21,6 +21,7 @@ from cptjax.laws import Law
 from cptjax.namespace import AnyArray
 from cptjax.parameters import Parameter
 from cptjax.runs import Run
+from cptjax.shapes import filled
 
 __all__ = ["Data", "Observations", "Problem", "Slot", "observe"]
 
@@ -48,6 +49,10 @@ class Observations:
             keep.append(own[np.unique(np.linspace(0, own.size - 1, size).round().astype(int))] if own.size else own)
         index = np.concatenate(keep)
         return Observations(self.runs, self.run[index], self.step[index], self.loss[index])
+
+    def filled(self) -> "Observations":
+        """The same observations with the last one repeated, up to a rounded count (see :mod:`cptjax.shapes`)."""
+        return Observations(self.runs, filled(self.run), filled(self.step), filled(self.loss))
 
     def history(self, law: Law) -> History:
         """The parameter-free part of the law's predictions for these observations."""
@@ -80,10 +85,24 @@ def observe(law: Law, runs: Sequence[Run], loss: str) -> Observations:
 
 
 class Data(eqx.Module):
-    """What the residuals need, per validation set."""
+    """What the residuals need, set after set; the counts are rounded up, and what fills the gaps weighs nothing."""
 
     history: tuple[History, ...]
-    log_loss: tuple[Float[AnyArray, " n"], ...]
+    log_loss: Float[AnyArray, " n"]
+    weight: Float[AnyArray, " n"]
+
+    @staticmethod
+    def of(laws: Sequence[Law], observations: Sequence[Observations]) -> "Data":
+        """The data of each law's observations."""
+        whole = [each.filled() for each in observations]
+        histories = tuple(o.history(law).tabulated(law.kernel) for law, o in zip(laws, whole, strict=True))
+        weights = [np.arange(f.loss.size) < o.loss.size for f, o in zip(whole, observations, strict=True)]
+        return Data(histories, np.log(np.concatenate([o.loss for o in whole])), np.concatenate(weights).astype(float))
+
+    @property
+    def real(self) -> Int[np.ndarray, " n"]:
+        """Where the observations stand among what fills the gaps."""
+        return np.flatnonzero(np.asarray(self.weight))
 
 
 @dataclass(frozen=True)
@@ -191,7 +210,7 @@ class Problem(eqx.Module):
 
     def residuals(self, u: Float[AnyArray, " p"], data: Data) -> Float[Array, " n"]:
         r"""Residuals :math:`\log y - \log \hat y`; NaN where a prediction is not positive."""
-        return jnp.concatenate(data.log_loss) - jnp.log(self.predictions(u, data))
+        return (data.log_loss - jnp.log(self.predictions(u, data))) * data.weight
 
 
 def _box(slot: Slot, scales: Mapping[str, float], user: tuple[float, float] | None) -> tuple[float, ...]:

@@ -12,7 +12,6 @@ from jaxtyping import Float, Int
 from cptjax.errors import InputError
 from cptjax.fitting.metrics import METRICS, curve_metrics, mean_metrics
 from cptjax.laws import Law
-from cptjax.laws.base import compiled_evaluate
 from cptjax.laws.registry import law_from_json, law_to_json
 from cptjax.runs import Run
 from cptjax.schedules import Phase
@@ -75,9 +74,9 @@ class FitResult:
             return []
         usable = np.concatenate([self.law.usable(run, s) for run, s in zip(runs, at, strict=True)])
         index = np.repeat(np.arange(len(runs)), [s.size for s in at])
-        phases = [run.phases for run in runs]
-        history = self.law.record(phases, index, np.concatenate(at), [run.model_size for run in runs])
-        predicted = np.where(usable, np.asarray(compiled_evaluate(self.law, self.params, history)), np.nan)
+        phases, sizes = [run.phases for run in runs], [run.model_size for run in runs]
+        predicted = np.asarray(self.law.predict_runs(self.params, phases, index, np.concatenate(at), sizes))
+        predicted = np.where(usable, predicted, np.nan)
         return np.split(predicted, np.cumsum([s.size for s in at])[:-1])
 
     def evaluate(self, runs: Sequence[Run]) -> dict[str, Any]:

@@ -11,9 +11,10 @@ from jaxtyping import Array, Bool, Float, Int
 
 from cptjax.areas import Areas, History, Kernel, compute_areas, record
 from cptjax.errors import InputError
-from cptjax.namespace import AnyArray
+from cptjax.namespace import AnyArray, is_known
 from cptjax.parameters import Parameter
 from cptjax.schedules import Phase
+from cptjax.shapes import filled
 
 if TYPE_CHECKING:
     from cptjax.runs import Run
@@ -102,8 +103,21 @@ class Law(eqx.Module):
             Loss in nats per token.
         """
         step = steps if isinstance(steps, jax.Array) else np.asarray(steps)
-        history = self.record([tuple(phases)], np.zeros(step.shape, dtype=int), step, [model_size])
-        return compiled_evaluate(self, params, history)
+        return self.predict_runs(params, [tuple(phases)], np.zeros(step.shape, dtype=int), step, [model_size])
+
+    def predict_runs(
+        self,
+        params: Params,
+        runs: Sequence[Sequence[Phase]],
+        run: Int[np.ndarray, " n"],
+        step: Int[AnyArray, " n"],
+        model_sizes: Sequence[float | None] | None = None,
+    ) -> Float[Array, " n"]:
+        """Losses of several runs in one compiled call; arguments as in :meth:`record`."""
+        count = step.shape[0]
+        if is_known(step):
+            run, step = filled(run), filled(np.asarray(step))
+        return compiled_evaluate(self, params, self.record(runs, run, step, model_sizes))[:count]
 
     def _need_size(self, run: "Run") -> None:
         if run.model_size is None:
