@@ -99,7 +99,7 @@ def choose_laws(runs: Sequence[Run], choices: Choices) -> list[Law]:
 def _build(name: str, kernel: str, form: dict[str, Any], warmup: str | None, options: dict[str, Any]) -> Law:
     if warmup is None:
         return LAWS[name](**options)
-    chosen: Kernel = KERNELS[kernel](**form, warmup=warmup)  # pyright: ignore[reportCallIssue]
+    chosen: Kernel = KERNELS[kernel](**form, warmup=warmup)  # pyright: ignore[reportCallIssue, reportArgumentType]
     return LAWS[name](kernel=chosen, **options)
 
 

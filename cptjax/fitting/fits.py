@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from cptjax.fitting.problem import Data, Observations, Problem, observe
+from cptjax.fitting.problem import Data, Observations, Problem, Slot, observe
 from cptjax.fitting.result import FitResult
 from cptjax.fitting.solver import TRIALS, Solution, derivatives, huber, minimise, total
 from cptjax.fitting.starts import project, quasi_random
@@ -233,11 +233,11 @@ def _distinct(points: Float[np.ndarray, "k p"], objectives: Float[np.ndarray, " 
 def _joint_start(
     problem: Problem, alone: Mapping[str, FitResult], names: Sequence[str], owner: str
 ) -> Float[np.ndarray, " p"]:
-    values = [
-        alone[owner if len(slot.sets) > 1 else names[slot.sets[0]]].params[slot.parameter.name]
-        for slot in problem.slots
-    ]
-    return np.array([slot.inward(value) for slot, value in zip(problem.slots, values, strict=True)])
+    def value(slot: Slot) -> float:
+        only, *others = slot.sets
+        return alone[owner if others else names[only]].params[slot.parameter.name]
+
+    return np.array([slot.inward(value(slot)) for slot in problem.slots])
 
 
 def _results(
