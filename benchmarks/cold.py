@@ -2,7 +2,8 @@
 
 By default the library, and where its time goes: importing cptjax, reading the curves, the first fit (which compiles)
 and the same fit again (which does not). With ``--cli`` the command ``cptjax fit``, import, compilation, fit, test and
-plot included. Commands take turns, so that all see the same machine. Needs the public curves of Luo et al. (2025)
+plot included. Commands take turns, so that all see the same machine; CPU seconds say how much of a wall time was work,
+should others use the machine (those of the library include the warm fit). Needs the public curves of Luo et al. (2025)
 (``CPTJAX_SHARED``, default ``../shared``)::
 
     python -m benchmarks.cold
@@ -11,6 +12,7 @@ plot included. Commands take turns, so that all see the same machine. Needs the 
 
 import argparse
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -59,28 +61,34 @@ def cli() -> dict[str, list[str]]:
     return commands
 
 
-def clock(words: Sequence[str]) -> tuple[float, list[float]]:
-    """Wall seconds of a Python process, less a last warm fit, and the seconds it printed."""
+def clock(words: Sequence[str]) -> tuple[float, float, list[float]]:
+    """Wall seconds of a Python process, less a last warm fit, its CPU seconds, and the seconds it printed."""
     with tempfile.TemporaryDirectory() as folder:
         into = ["--out", folder] if "fit" in words else []
-        start = time.perf_counter()
+        start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
         done = subprocess.run([sys.executable, *words, *into], check=True, capture_output=True, text=True)
-        wall = time.perf_counter() - start
+        wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
     stages = [float(word) for word in done.stdout.split()]
-    return wall - (stages[-1] if stages else 0.0), stages
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return wall - (stages[-1] if stages else 0.0), cpu, stages
 
 
 def measure(commands: Mapping[str, Sequence[str]], repeats: int) -> list[dict]:
     """Median and worst wall time of each command, and the median of each stage it reports."""
-    seen: dict[str, list[tuple[float, list[float]]]] = {name: [] for name in commands}
+    seen: dict[str, list[tuple[float, float, list[float]]]] = {name: [] for name in commands}
     for _ in range(repeats):
         for name, words in commands.items():
             seen[name].append(clock(words))
     rows = []
     for name, found in seen.items():
-        walls = [wall for wall, _ in found]
-        stages = dict(zip(STAGES, np.median([stages for _, stages in found], axis=0).tolist(), strict=False))
-        rows.append({"command": name, "median s": float(np.median(walls)), "worst s": max(walls), **stages})
+        walls, cpus, stages = zip(*found, strict=True)
+        row = {
+            "command": name,
+            "median s": float(np.median(walls)),
+            "worst s": max(walls),
+            "cpu s": float(np.median(cpus)),
+        }
+        rows.append(row | dict(zip(STAGES, np.median(stages, axis=0).tolist(), strict=False)))
     return rows
 
 

@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from threading import Thread
 
 import equinox as eqx
 import jax
@@ -183,6 +184,12 @@ class _Evaluator:
         better = second < first
         return np.where(better[:, None], solved, points), np.where(better, second, first)
 
+    def compile(self, searches: int) -> None:
+        """Compile what :meth:`polish` needs for that many searches."""
+        middle = np.mean(self.problem.search, axis=1)
+        self.attempt(np.tile(middle, (searches * TRIALS, 1)))
+        self.derivatives(np.tile(middle, (searches, 1)))
+
     def polish(self, starts: Float[np.ndarray, "k p"], iterations: int = 200) -> Solution:
         """Search from every start; the best end first."""
         ends = minimise(self.attempt, self.derivatives, starts, self.lower, self.upper, iterations)
@@ -213,10 +220,12 @@ def _search(
     problem = _problem([law], data, fixed, bounds)
     thin = observations.thinned(THINNED)
     coarse = data if thin is observations else Data.of([law], [thin])
-    rough = _Evaluator(problem, coarse)
+    rough, fine = _Evaluator(problem, coarse), _Evaluator(problem, data)
+    compiling = Thread(target=fine.compile, args=(FINISHED,))
+    compiling.start()
     ends = rough.polish(rough.starts(seed, POLISHED), COARSE_ITERATIONS)
-    finalists = _distinct(ends.u, ends.objective)
-    return _Search(problem, data, (observations,), _Evaluator(problem, data).polish(finalists))
+    compiling.join()
+    return _Search(problem, data, (observations,), fine.polish(_distinct(ends.u, ends.objective)))
 
 
 def _distinct(points: Float[np.ndarray, "k p"], objectives: Float[np.ndarray, " k"]) -> Float[np.ndarray, "f p"]:

@@ -67,7 +67,8 @@ def project(
     one, by reweighted least squares.
     """
     target, relative = (loss - offset) / loss, basis / loss[:, None]
-    usable = np.isfinite(np.concatenate([target[..., None], relative], axis=2)).all(axis=(1, 2), keepdims=True)
+    finite = np.isfinite(np.concatenate([target[..., None], relative], axis=2))
+    usable = np.all(finite, axis=(1, 2), keepdims=True)
     target, relative = np.where(usable[..., 0], target, 0.0), np.where(usable, relative, 0.0)
     weight = np.ones_like(target)
     x = np.zeros((basis.shape[0], basis.shape[2]))

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from cptjax.areas import Functional, MultiPower, compute_areas, record
@@ -124,10 +126,14 @@ def continued(n):
     }
 
 
+compute = eqx.filter_jit(compute_areas)
+
+
 def areas_of(kernel, params, phases, steps, **options):
+    """Areas of one run, compiled once a shape: numbers of the kernel and of ``params`` go in as arrays."""
     steps = np.asarray(steps)
     history = record(kernel, [tuple(phases)], np.zeros(steps.shape, dtype=int), steps, **options)
-    return compute_areas(kernel, params, history)
+    return compute(*jax.tree.map(jnp.asarray, (kernel, params)), history)
 
 
 KERNELS = {

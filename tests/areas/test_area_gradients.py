@@ -71,7 +71,10 @@ PHASES = (
 )
 
 
-@pytest.mark.parametrize("name", KERNELS)
+# The chain from leaves to LRs is the same for all momentum kernels.
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow if n in ("lr-weighted", "power") else ()) for n in KERNELS]
+)
 def test_gradient_of_schedule_leaves(name):
     kernel, _ = KERNELS[name]
     if name in ("multipower", "functional"):
@@ -95,7 +98,7 @@ EVERYWHERE = [
     *[kernel for kernel, _ in KERNELS.values()],
     MultiPower(),
     Functional(),
-    MultiPower(warmup="full"),
+    pytest.param(MultiPower(warmup="full"), marks=pytest.mark.slow),
 ]
 
 

@@ -9,12 +9,12 @@ from area_reference import finite_difference, loop_recurrence
 from cptjax.areas import linear_recurrence
 
 DECAYS = (0.0, 0.5, 0.999, 1.0)
+run = jax.jit(linear_recurrence, static_argnames="block")
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3, 63, 64, 65, 127, 128, 129, 300, 5000])
 def test_lengths(steps):
     inputs = np.random.default_rng(steps).standard_normal(steps)
-    run = jax.jit(linear_recurrence)
     for decay in DECAYS:
         expected = loop_recurrence(decay, inputs)
         np.testing.assert_allclose(run(decay, inputs), expected, rtol=1e-11, atol=1e-11)
@@ -22,7 +22,6 @@ def test_lengths(steps):
 
 def test_any_block_length():
     inputs = np.random.default_rng(1).standard_normal(40)
-    run = jax.jit(linear_recurrence, static_argnames="block")
     for block in (2, 3, 7, 39, 40, 41):
         np.testing.assert_allclose(run(0.9, inputs, block=block), loop_recurrence(0.9, inputs), rtol=1e-12)
 
@@ -36,9 +35,9 @@ def test_all_lengths_up_to_300():
 
 def test_batch_dimensions():
     inputs = np.random.default_rng(2).standard_normal((2, 3, 150))
-    np.testing.assert_allclose(linear_recurrence(0.97, inputs), loop_recurrence(0.97, inputs), rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(run(0.97, inputs), loop_recurrence(0.97, inputs), rtol=1e-11, atol=1e-12)
     decays = jnp.array([0.5, 0.9])
-    got = jax.vmap(linear_recurrence)(decays, inputs)
+    got = jax.jit(jax.vmap(linear_recurrence))(decays, inputs)
     for i, decay in enumerate(decays):
         np.testing.assert_allclose(got[i], loop_recurrence(float(decay), inputs[i]), rtol=1e-11, atol=1e-12)
 
@@ -61,8 +60,8 @@ def test_gradients():
 
 def test_derivatives_at_decay_zero_and_one():
     inputs = jnp.asarray(np.random.default_rng(4).standard_normal(130))
-    first = jax.jacobian(linear_recurrence)(0.0, inputs)
-    np.testing.assert_allclose(first, np.concatenate([[0], inputs[:-1]]), atol=1e-15)
+    slope = jax.jit(jax.jacfwd(linear_recurrence))
+    np.testing.assert_allclose(slope(0.0, inputs), np.concatenate([[0], inputs[:-1]]), atol=1e-15)
     lag = np.arange(130)[:, None] - np.arange(130)
     at_one = np.where(lag > 0, lag, 0) @ np.asarray(inputs)
-    np.testing.assert_allclose(jax.jacobian(linear_recurrence)(1.0, inputs), at_one, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(slope(1.0, inputs), at_one, rtol=1e-9, atol=1e-9)

@@ -1,6 +1,5 @@
 """Multi-power and functional kernels: every term against double loops, quadrature against every term."""
 
-import equinox as eqx
 import numpy as np
 import pytest
 from area_reference import (
@@ -9,6 +8,7 @@ from area_reference import (
     MULTIPOWER,
     PEAK,
     areas_of,
+    compute,
     continued,
     levels_of,
     loop_functional,
@@ -16,11 +16,10 @@ from area_reference import (
     schedules,
 )
 
-from cptjax.areas import Functional, MultiPower, compute_areas, record
+from cptjax.areas import Functional, MultiPower, record
 from cptjax.schedules import WSD, Constant, Linear, Phase, Steps, from_array
 
 SHORT = 48
-compute = eqx.filter_jit(compute_areas)
 
 
 def runs_of(n):

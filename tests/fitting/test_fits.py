@@ -15,7 +15,8 @@ from cptjax.laws.base import compiled_evaluate
 
 NOISE = 1e-3
 FAMILIES = {"annealing": annealing_problem, "cpt": cpt_problem}
-SEEDS = [*range(2), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 20))]
+# Seeds 1 and 2 stand for a fitted and a fixed decay, and for both replay factors.
+SEEDS = [pytest.param(seed, marks=() if seed in (1, 2) else pytest.mark.slow) for seed in range(20)]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -36,12 +37,16 @@ def test_with_noise_the_truth_is_no_better(family, seed):
     assert result.objective == pytest.approx(objective_of(problem, result.params), rel=1e-9)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_scipy_from_many_starts_finds_nothing_lower(family):
-    problem = FAMILIES[family](1, NOISE)
+@pytest.mark.parametrize(
+    ("family", "seed"), [("annealing", 1), ("cpt", 2), pytest.param("cpt", 1, marks=pytest.mark.slow)]
+)
+def test_scipy_from_many_starts_finds_nothing_lower(family, seed):
+    problem = FAMILIES[family](seed, NOISE)
     result = cj.fit(problem.law, problem.runs)
     data = observe(problem.law, problem.runs, "loss")
     history, names = data.history(problem.law), list(problem.truth)
+    if problem.law.kernel.decay is not None:
+        history = history.tabulated(problem.law.kernel)  # the areas themselves, as the decay is given
     positive = np.array([problem.truth[name] > 0 for name in names])
     signs = np.where(positive, 1.0, -1.0)
 
@@ -142,8 +147,8 @@ def test_of_several_laws_the_best_is_kept(runs, free):
 
 def test_an_open_replay_factor_is_decided_by_the_data():
     for side, seed in (
-        ("pt", next(s for s in range(0, 40, 2) if cpt_problem(s).law.replay.of == "pt")),
-        ("cpt", next(s for s in range(0, 40, 2) if cpt_problem(s).law.replay.of == "cpt")),
+        ("pt", next(s for s in range(2, 40, 4) if cpt_problem(s).law.replay.of == "pt")),
+        ("cpt", next(s for s in range(2, 40, 4) if cpt_problem(s).law.replay.of == "cpt")),
     ):
         problem = cpt_problem(seed, NOISE)
         result = cj.fit(cj.CPTLaw(problem.law.kernel, replay=True), problem.runs)

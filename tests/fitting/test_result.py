@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pytest
-from fitting.fit_reference import huber_sum
 
 import cptjax as cj
 from cptjax.laws.registry import law_to_json
@@ -141,13 +140,3 @@ def test_files_that_are_no_fit(content, part, tmp_path):
         cj.FitResult.load(path)
     assert str(caught.value).startswith(f"{path}: ")
     assert "\n" not in str(caught.value)
-
-
-def test_objective_is_the_plain_sum():
-    law = cj.AnnealingLaw()
-    steps = np.arange(100, 2001, 100)
-    loss = np.asarray(law.predict({"L0": 2.5, "A": 0.4, "alpha": 0.5, "C": 0.3}, PHASES[:1], steps))
-    loss = loss * np.exp(2e-3 * np.random.default_rng(0).standard_normal(steps.size))
-    run = cj.Run("r", PHASES[:1], steps, {"loss": loss})
-    result = cj.fit(law, [run])
-    assert result.objective == pytest.approx(huber_sum(loss, result.predict(run)), rel=1e-10)

@@ -132,7 +132,11 @@ def test_prediction_equals_scalar_code(name):
     np.testing.assert_allclose(got, [scalar(params, int(t)) for t in steps_of(name)], rtol=1e-11)
 
 
-@pytest.mark.parametrize("name", LAWS)
+# Their terms are all in other laws of the list, and their kernels' gradients are tested with the kernels.
+IN_OTHERS = ("annealing", "cpt", "cpt_lr_weighted", "cpt_power", "cpt_multipower", "cpt_functional")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow if n in IN_OTHERS else ()) for n in LAWS])
 def test_gradient_of_parameters_schedules_and_ratio(name):
     law, params, _ = LAWS[name]
     steps = steps_of(name)

@@ -21,7 +21,7 @@ def value(schedule):
 @pytest.mark.parametrize("name", SMOOTH | EDGES)
 def test_gradient_of_every_leaf(name):
     schedule = (SMOOTH | EDGES)[name].schedule
-    got = jax.tree.leaves(jax.grad(value)(schedule))
+    got = jax.tree.leaves(jax.jit(jax.grad(value))(schedule))
     expected = finite_difference(value, schedule)
     assert len(got) == len(expected) > 0
     for g, fd in zip(got, expected, strict=True):
