@@ -1,7 +1,5 @@
 """Annealing areas as plain double loops over steps, and the runs the tests go over."""
 
-from collections.abc import Callable
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -140,22 +138,3 @@ KERNELS = {
     "multipower": (MultiPower, MULTIPOWER, MULTIPOWER_B, loop_multipower),
     "functional": (Functional, FUNCTIONAL, FUNCTIONAL_C2, loop_functional),
 }
-
-
-def finite_difference(f: Callable, tree, least=1e-6):
-    """Gradient of ``f`` by fourth-order central differences, leaf by leaf; ``f`` is compiled once by the caller."""
-    leaves, structure = jax.tree.flatten(jax.tree.map(lambda x: np.array(x, dtype=float), tree))
-    gradients = []
-    for i, leaf in enumerate(leaves):
-        gradient = np.zeros(leaf.shape)
-        for j in np.ndindex(leaf.shape):
-            h = 2e-4 * max(abs(leaf[j]), least)
-
-            def at(shift, i=i, j=j):
-                moved = [x.copy() for x in leaves]
-                moved[i][j] += shift
-                return float(f(jax.tree.unflatten(structure, moved)))
-
-            gradient[j] = (8 * (at(h) - at(-h)) - (at(2 * h) - at(-2 * h))) / (12 * h)
-        gradients.append(gradient)
-    return jax.tree.unflatten(structure, gradients)

@@ -4,7 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from area_reference import END, FUNCTIONAL, MULTIPOWER, PEAK, areas_of, finite_difference
+from area_reference import END, FUNCTIONAL, MULTIPOWER, PEAK, areas_of
+from differences import finite_difference
 
 from cptjax.areas import Functional, LRWeighted, Momentum, MultiPower, Power
 from cptjax.schedules import WSD, Constant, Cosine, Joined, Linear, Phase, Steps, Table

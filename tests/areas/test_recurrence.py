@@ -4,7 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from area_reference import finite_difference, loop_recurrence
+from area_reference import loop_recurrence
+from differences import finite_difference
 
 from cptjax.areas import linear_recurrence
 

@@ -1,9 +1,7 @@
 """The laws in scalar code, on one short run, and the parameters the tests use."""
 
 import math
-from collections.abc import Callable
 
-import jax
 import numpy as np
 
 from cptjax.schedules import WSD, Cosine, Linear, Phase
@@ -106,22 +104,3 @@ def share_factor_pt(gamma, epsilon, ratio):
 
 BASE = {"L0": 3.0, "A": 0.05, "alpha": 0.5, "C1": 30.0, "C2": 40.0, "B": -0.7, "E": 5000.0, "beta": 0.3}
 SIZED = {"gamma1": 0.1, "gamma2": 0.2, "F": 2.0, "gamma3": 0.2}
-
-
-def finite_difference(f: Callable, tree, least=1e-6):
-    """Gradient of ``f`` by fourth-order central differences, leaf by leaf; ``f`` is compiled by the caller."""
-    leaves, structure = jax.tree.flatten(jax.tree.map(lambda x: np.array(x, dtype=float), tree))
-    gradients = []
-    for i, leaf in enumerate(leaves):
-        gradient = np.zeros(leaf.shape)
-        for j in np.ndindex(leaf.shape):
-            h = 1e-3 * max(abs(leaf[j]), least)
-
-            def at(shift, i=i, j=j):
-                moved = [x.copy() for x in leaves]
-                moved[i][j] += shift
-                return float(f(jax.tree.unflatten(structure, moved)))
-
-            gradient[j] = (8 * (at(h) - at(-h)) - (at(2 * h) - at(-2 * h))) / (12 * h)
-        gradients.append(gradient)
-    return jax.tree.unflatten(structure, gradients)

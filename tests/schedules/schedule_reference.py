@@ -5,10 +5,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import jax
 import numpy as np
 
-from cptjax.namespace import on_host
 from cptjax.schedules import WSD, Constant, Cosine, Joined, Knots, Linear, Schedule, Steps, Table
 
 N = 24
@@ -165,22 +163,3 @@ EDGES = {
     ),
 }
 CASES = SMOOTH | EDGES
-
-
-def finite_difference(f: Callable[[Schedule], float], schedule: Schedule) -> list[np.ndarray]:
-    """Gradient of ``f`` by fourth-order central differences, leaf by leaf, in NumPy."""
-    leaves, tree = jax.tree.flatten(on_host(schedule))
-    gradients = []
-    for i, leaf in enumerate(leaves):
-        gradient = np.zeros(leaf.size)
-        for j in range(leaf.size):
-            h = 1e-3 * max(float(leaf.ravel()[j]), 1e-6)
-
-            def at(shift, i=i, j=j):
-                moved = [np.array(x, dtype=float) for x in leaves]
-                moved[i].reshape(-1)[j] += shift
-                return f(jax.tree.unflatten(tree, moved))
-
-            gradient[j] = (8 * (at(h) - at(-h)) - (at(2 * h) - at(-2 * h))) / (12 * h)
-        gradients.append(gradient.reshape(leaf.shape))
-    return gradients

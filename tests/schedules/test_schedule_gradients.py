@@ -4,7 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from schedule_reference import EDGES, SMOOTH, N, finite_difference
+from differences import finite_difference
+from schedule_reference import EDGES, SMOOTH, N
 
 from cptjax.namespace import on_host
 from cptjax.schedules import WSD, Constant, Joined
@@ -22,7 +23,7 @@ def value(schedule):
 def test_gradient_of_every_leaf(name):
     schedule = (SMOOTH | EDGES)[name].schedule
     got = jax.tree.leaves(jax.jit(jax.grad(value))(schedule))
-    expected = finite_difference(value, schedule)
+    expected = jax.tree.leaves(finite_difference(value, schedule, step=1e-3))
     assert len(got) == len(expected) > 0
     for g, fd in zip(got, expected, strict=True):
         np.testing.assert_allclose(g, fd, rtol=1e-6, atol=1e-6)
