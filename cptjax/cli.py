@@ -40,7 +40,7 @@ _USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 
 Out = Annotated[Path, typer.Option(help="Folder to write into.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that are there already.")]
-Seed = Annotated[int, typer.Option(help="Shifts the search's starts (fit) or the noise (demo).")]
+Seed = Annotated[int, typer.Option(min=0, help="Shifts the search's starts (fit) or the noise (demo).")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 
 
@@ -205,7 +205,7 @@ def _write_plot(path: Path, result: FitResult, runs: Sequence[Run]) -> None:
 def _write_predictions(path: Path, result: FitResult, runs: Sequence[Run], every: int | None) -> int:
     """One row for each predicted and each observed step of each run; an empty cell where there is nothing."""
     count = 0
-    with written(path) as beside, beside.open("w", newline="") as stream:
+    with written(path) as beside, beside.open("w", newline="", encoding="utf-8", errors="backslashreplace") as stream:
         rows = csv.writer(stream)
         rows.writerow(("run", "split", "step", "lr", "predicted", "observed"))
         grids = [_steps_to_predict(run, run.observed(result.loss)[0], every) for run in runs]
@@ -221,7 +221,7 @@ def _write_predictions(path: Path, result: FitResult, runs: Sequence[Run], every
 
 
 def _steps_to_predict(run: Run, seen: Int[np.ndarray, " m"], every: int | None) -> Int[np.ndarray, " n"]:
-    stride = every or max(run.total_steps // 200, 1)
+    stride = min(every or max(run.total_steps // 200, 1), run.total_steps)
     return np.union1d(np.append(np.arange(stride, run.total_steps, stride), run.total_steps), seen)
 
 

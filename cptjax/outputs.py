@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cptjax.errors import InputError
@@ -21,7 +21,13 @@ def claim(folder: str | Path, names: Sequence[str], force: bool = False) -> list
     Raises:
         InputError: a file is there and ``force`` is not set, or the folder is none or cannot be written to.
     """
-    folder = Path(folder)
+    try:
+        return _claim(Path(folder), names, force)
+    except OSError as fault:
+        raise InputError(f"{folder}: cannot be written to ({fault.strerror}); choose another --out") from None
+
+
+def _claim(folder: Path, names: Sequence[str], force: bool) -> list[Path]:
     there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not there.is_dir():
         raise InputError(f"{there}: is a file, not a folder; choose another --out")
@@ -51,4 +57,5 @@ def written(path: Path) -> Iterator[Path]:
     except OSError as fault:
         raise InputError(f"{path}: cannot be written ({fault.strerror}); choose another --out") from None
     finally:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)

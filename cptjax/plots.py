@@ -62,7 +62,7 @@ def plot_fit(result: FitResult, runs: Sequence[Run], title: str | None = None) -
             figsize=(max(4.2 * columns, 6.4), 3.1 * rows + 1.0), layout=ConstrainedLayoutEngine(h_pad=0.04, hspace=0.0)
         )
         FigureCanvasAgg(figure)
-        figure.suptitle(title or _title(result, kept_out), fontsize=11)
+        figure.suptitle(_plain(title or _title(result, kept_out)), fontsize=11, parse_math=False)
         grid = figure.add_gridspec(rows, columns)
         handles: dict[str, Artist] = {}
         bound = max((float(np.max(np.abs(panel.residual), initial=0)) for panel in panels), default=0.0)
@@ -73,7 +73,7 @@ def plot_fit(result: FitResult, runs: Sequence[Run], title: str | None = None) -
             _draw(top, bottom, panel, bound)
             bottom.set_xlabel("step" if index + columns >= len(panels) else "")
             if index % columns == 0:
-                top.set_ylabel(f"{result.loss} (nats/token)")
+                top.set_ylabel(_plain(f"{result.loss} (nats/token)"), parse_math=False)
                 bottom.set_ylabel("residual\n(mnats)")
             for handle, label in zip(*top.get_legend_handles_labels(), strict=True):
                 handles.setdefault(label, handle)
@@ -84,6 +84,11 @@ def plot_fit(result: FitResult, runs: Sequence[Run], title: str | None = None) -
 def save(figure: Figure, path: str | Path) -> None:
     """Write a figure at 130 dots an inch; the suffix decides the format."""
     figure.savefig(path, dpi=130)
+
+
+def _plain(text: str) -> str:
+    """A user's words as Matplotlib can draw them: what is no Unicode text escaped."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _chosen(result: FitResult, runs: Sequence[Run]) -> tuple[list[Run], int]:
@@ -168,12 +173,12 @@ def _draw(top: Axes, bottom: Axes, panel: _Panel, bound: float) -> None:
     top.plot(panel.steps, panel.fitted, color=FITTED, lw=1.4, label="law")
     kind = {"fit": "fitted", "test": "held out"}[run.split] if panel.seen.size else "predicted"
     error = f", {1e3 * float(np.mean(np.abs(panel.residual))):.1f} mnats" if panel.seen.size else ""
-    top.set_title(f"{run.id} ({kind}{error})", fontsize=9)
+    top.set_title(_plain(f"{run.id} ({kind}{error})"), fontsize=9, parse_math=False)
     top.tick_params(labelbottom=False)
     top.margins(x=0.01)
     bottom.axhline(0, color=FITTED, lw=1)
     bottom.scatter(panel.seen, 1e3 * panel.residual, **dots)
-    if bound > 0:
+    if 0 < bound < np.inf:
         bottom.set_ylim(-1050 * bound, 1050 * bound)
     bottom.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     bottom.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x / 1000:g}k" if abs(x) >= 10_000 else f"{x:g}"))

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from cptjax.errors import InputError
 from cptjax.fitting.problem import Data, Observations, Problem, Slot, observe
 from cptjax.fitting.result import FitResult
 from cptjax.fitting.solver import TRIALS, Solution, derivatives, huber, minimise, total
@@ -253,6 +254,8 @@ def _results(
     found: _Search, laws: Sequence[Law], losses: Sequence[str], runs: Sequence[Sequence[Run]], report: Sequence[Run]
 ) -> list[FitResult]:
     problem, u, converged = found.problem, found.ends.u[0], bool(found.ends.converged[0])
+    if not np.isfinite(found.ends.objective[0]):
+        raise InputError("no parameters give the runs a finite prediction: are LRs and losses in ordinary units?")
     before = np.cumsum([0, *(len(observations.runs) for observations in found.observations)])
     groups = [o.run + first for o, first in zip(found.observations, before, strict=False)]
     residuals, jacobian = (

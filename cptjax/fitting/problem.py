@@ -171,6 +171,7 @@ class Problem(eqx.Module):
         known = {p.name for law in laws for p in law.parameters}
         if unknown := [name for name in (*fixed, *bounds, *shared) if name not in known]:
             raise InputError(f"the law has no parameter {unknown[0]!r}: it has {', '.join(sorted(known))}")
+        _check_fixed(laws, fixed)
         slots: list[Slot] = []
         for index, law in enumerate(laws):
             for parameter in law.parameters:
@@ -213,6 +214,17 @@ class Problem(eqx.Module):
         return (data.log_loss - jnp.log(self.predictions(u, data))) * data.weight
 
 
+def _check_fixed(laws: Sequence[Law], fixed: Mapping[str, float]) -> None:
+    """A fixed value must be finite and of the parameter's sign."""
+    for parameter in {p.name: p for law in laws for p in law.parameters}.values():
+        if parameter.name not in fixed:
+            continue
+        low, high = (0.0, 1.0) if parameter.support == "memory" else SIGNS.get(parameter.support, (-np.inf, np.inf))
+        value = float(fixed[parameter.name])
+        if not (np.isfinite(value) and low <= value <= high):
+            raise InputError(f"{parameter.name!r} cannot be fixed at {value:g}: it must lie in [{low:g}, {high:g}]")
+
+
 def _box(slot: Slot, scales: Mapping[str, float], user: tuple[float, float] | None) -> tuple[float, ...]:
     """Lower bound, upper bound and search range of a coordinate."""
     parameter, scale = slot.parameter, 1.0
@@ -223,7 +235,7 @@ def _box(slot: Slot, scales: Mapping[str, float], user: tuple[float, float] | No
     if parameter.linear:
         low, high = SIGNS.get(parameter.support, (-np.inf, np.inf))
     if user is not None:
-        if user[0] > user[1] or user[0] > high or user[1] < low:
+        if not user[0] <= user[1] or user[0] > high or user[1] < low:
             raise InputError(
                 f"the bounds {user} of {parameter.name!r} leave nothing: it must lie in [{low:g}, {high:g}]"
             )

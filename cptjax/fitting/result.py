@@ -120,8 +120,13 @@ class FitResult:
             "metrics": _numbers(self.metrics),
             "undetermined": list(self.undetermined),
             "fitted": list(self.fitted),
-            "covariance": None if self.covariance is None else self.covariance.tolist(),
+            "covariance": self._covariance_or_none(),
         }
+
+    def _covariance_or_none(self) -> list[list[float]] | None:
+        if self.covariance is None or not np.all(np.isfinite(self.covariance)):
+            return None
+        return self.covariance.tolist()
 
     @staticmethod
     def from_json(content: Mapping[str, Any]) -> "FitResult":
@@ -133,16 +138,18 @@ class FitResult:
         try:
             covariance = content.get("covariance")
             law = law_from_json(content)
-            names = [parameter.name for parameter in law.parameters]
+            params = {parameter.name: float(content["params"][parameter.name]) for parameter in law.parameters}
+            if wrong := [name for name, value in params.items() if not np.isfinite(value)]:
+                raise InputError(f"not a fit: the parameter {wrong[0]!r} is not finite; write it with `cptjax fit`")
             return FitResult(
                 law,
                 content["loss"],
-                {name: float(content["params"][name]) for name in names},
+                params,
                 {name: float("nan") if v is None else float(v) for name, v in content["stderr"].items()},
                 float(content["objective"]),
                 bool(content["converged"]),
                 tuple(content.get("warnings", ())),
-                _with_nan(content.get("metrics", {})),
+                dict(_with_nan(content.get("metrics", {}))),
                 tuple(content.get("undetermined", ())),
                 None if covariance is None else np.array(covariance),
                 tuple(content.get("fitted", ())),
@@ -161,7 +168,9 @@ class FitResult:
             content = json.loads(Path(path).read_text())
         except FileNotFoundError:
             raise InputError(f"{path}: no such file; write it with `cptjax fit`") from None
-        except (json.JSONDecodeError, UnicodeDecodeError) as fault:
+        except OSError as fault:
+            raise InputError(f"{path}: cannot be read ({fault.strerror}); give a fit.json") from None
+        except (ValueError, RecursionError) as fault:
             raise InputError(f"{path}: not JSON ({fault}); write it with `cptjax fit`") from None
         if not isinstance(content, dict):
             raise InputError(f"{path}: not a fit; write it with `cptjax fit`")

@@ -109,7 +109,7 @@ def assess(
     spread = (float(np.median(predicted_se)), float(np.max(predicted_se)))
 
     notes = [f"{names[i]}: no observation depends on it, its value is arbitrary" for i in idle]
-    notes += [f"{names[i]} stopped at its bound {float(problem.slots[i].outward(u[i])):.4g}" for i in at_bound]
+    notes += [f"{names[i]} stopped at its bound {_bound(problem, u, i):.4g}" for i in at_bound]
     undetermined, lost = set(idle), set(idle)
     sd = np.where(blind, np.inf, np.sqrt(np.maximum(np.diag(along), 0)))
     for k in np.argsort(-sd):
@@ -124,6 +124,12 @@ def assess(
     full[np.ix_(free, free)] = covariance * scale[:, None] * scale[None, :]
     no_error = sorted(lost | set(at_bound))
     return Uncertainty(full, tuple(sorted(undetermined)), tuple(no_error), tuple(notes), spread)
+
+
+def _bound(problem: Problem, u: Float[np.ndarray, " p"], i: int) -> float:
+    """The value of the bound that a coordinate lies at."""
+    ends = float(problem.lower[i]), float(problem.upper[i])
+    return float(problem.slots[i].outward(min(ends, key=lambda end: abs(end - u[i]))))
 
 
 def _names(problem: Problem) -> list[str]:

@@ -46,11 +46,15 @@ def law_from_json(content: Mapping[str, Any]) -> Law:
     for what, name, known in (("law", law, LAWS), ("kernel", kernel, KERNELS)):
         if name not in known:
             raise InputError(f"unknown {what} {name!r}: known are {', '.join(known)}")
+    kernel_options = options.get("kernel", {})
+    for name, value in kernel_options.items():
+        if name not in ("mode", "warmup") and not (value is None or isinstance(value, int | float)):
+            raise InputError(f"options of kernel {kernel!r}: {name!r} is {value!r}, give a number or null")
     try:
         extra = {}
         if "replay" in options:
             replay = dict(options["replay"])
             extra["replay"] = REPLAYS[replay.pop("name")](**replay)
-        return LAWS[law](kernel=KERNELS[kernel](**options.get("kernel", {})), **extra, **options.get("law", {}))  # pyright: ignore[reportCallIssue]
+        return LAWS[law](kernel=KERNELS[kernel](**kernel_options), **extra, **options.get("law", {}))  # pyright: ignore[reportCallIssue]
     except (TypeError, ValueError, KeyError) as fault:
         raise InputError(f"options of law {law!r} cannot be read ({fault})") from None

@@ -11,7 +11,10 @@ from typing import Any, TypeVar
 from cptjax.errors import InputError
 from cptjax.readers.places import Place, meant, shown
 
-__all__ = ["Fields"]
+__all__ = ["MOST_STEPS", "Fields"]
+
+MOST_STEPS = 20_000_000
+"""Steps that a phase or a table may have: a schedule holds one LR for each in memory."""
 
 _REQUIRED: Any = object()
 T = TypeVar("T")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from cptjax.readers.fields import MOST_STEPS
 from cptjax.readers.logged import LoggedLR
 from cptjax.readers.places import Place, listed, shown
 from cptjax.readers.tables import TableFile
@@ -16,7 +17,6 @@ from cptjax.readers.tables import TableFile
 __all__ = ["Observations"]
 
 _LR_NAMES = ("lr", "learning_rate")
-_LAST_STEP = 2**53
 
 
 class Observations:
@@ -70,10 +70,10 @@ class Observations:
     def _read_steps(self) -> Int[np.ndarray, " rows"]:
         """The step of each row, strictly increasing."""
         steps = self._numbers("step")
-        whole = (steps >= 0) & (steps <= _LAST_STEP) & (steps == np.floor(steps))
+        whole = (steps >= 0) & (steps <= MOST_STEPS) & (steps == np.floor(steps))
         for i in np.flatnonzero(~whole)[:1]:
             wrong = "there is no step" if np.isnan(steps[i]) else f"step {steps[i]:.16g}"
-            raise self._row(i, "step").error(wrong, "give a whole number >= 0")
+            raise self._row(i, "step").error(wrong, f"give a whole number from 0 to {MOST_STEPS}")
         for i in np.flatnonzero(np.diff(steps) <= 0)[:1] + 1:
             raise self._row(i, "step").error(
                 f"step {steps[i]:.0f} comes after step {steps[i - 1]:.0f}",

@@ -25,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from cptjax.errors import InputError
-from cptjax.readers.fields import Fields
+from cptjax.readers.fields import MOST_STEPS, Fields
 from cptjax.readers.logged import RowsOfPhase
 from cptjax.readers.places import Place
 from cptjax.schedules import WSD, Constant, Cosine, Decay, Knots, Linear, Phase, Schedule, Steps, Table, find_cuts
@@ -153,7 +153,7 @@ def phase_from_dict(data: object, *, place: Place | None = None, rows: RowsOfPha
     fields = Fields(data, place or Place("phase"), "phase")
     fields.check_known(("name", "steps", "replay_ratio", "schedule"))
     name = fields.choice("name", ("pt", "cpt"))
-    steps = fields.integer("steps", 1)
+    steps = fields.integer("steps", 1, MOST_STEPS)
     replay_ratio = fields.share("replay_ratio", default=0.0)
     if name == "pt" and "replay_ratio" in fields.data:
         raise fields.refusal("replay_ratio", "remove it, only a cpt phase replays")

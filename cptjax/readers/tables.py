@@ -208,9 +208,12 @@ def _read_parquet(path: Path, place: Place) -> _Parts:
 
     try:
         table = parquet.ParquetFile(path).read()
+        columns = [column.to_pylist() for column in table.columns]
     except pa.ArrowException as error:
         raise place.error(f"not a parquet file ({error})", "write it again") from None
-    return table.column_names, [column.to_pylist() for column in table.columns], list(range(1, table.num_rows + 1))
+    except (OverflowError, ValueError) as error:
+        raise place.error(f"a cell cannot be read ({error})", "write steps, LRs and losses as numbers") from None
+    return table.column_names, columns, list(range(1, table.num_rows + 1))
 
 
 _READERS = {"csv": _read_csv, "csv.gz": _read_csv_gz, "jsonl": _read_jsonl, "parquet": _read_parquet}

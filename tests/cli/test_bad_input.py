@@ -52,6 +52,8 @@ def test_malformed_files(case, tmp_path, call):
         (["predict", "{fit}", "--manifest", "{demo}", "--every", "0"], ["--every"]),
         (["predict", "{demo}", "--manifest", "{demo}"], ["not JSON", "cptjax fit"]),
         (["predict", "missing.json", "--manifest", "{demo}"], ["missing.json", "no such file"]),
+        (["predict", "{tmp}", "--manifest", "{demo}"], ["{tmp}", "cannot be read"]),
+        (["fit", "{demo}", "--loss", "loss_old", "--seed", "-1"], ["--seed"]),
         (["predict", "{fit}", "--schedule", "missing.toml"], ["missing.toml", "no such file"]),
         (["predict", "{fit}", "--schedule", "{demo}"], ["'run'"]),
     ],
@@ -74,6 +76,12 @@ def test_every_run_held_out(tmp_path, call):
     assert_refused(call("fit", manifest, "--out", tmp_path / "out"), "m.toml", "'fit'")
 
 
+FIT = (
+    '{"law": "annealing", "kernel": "momentum", "loss": "loss", "params": {"L0": 3, "A": 1, "alpha": 0.5, "C": 1},'
+    ' "stderr": {}, "objective": 0, "converged": true, "metrics": {}}'
+)
+
+
 @pytest.mark.parametrize(
     ("content", "part"),
     [
@@ -84,6 +92,10 @@ def test_every_run_held_out(tmp_path, call):
         ('{"law": "annealing", "kernel": "momentum", "loss": "loss", "params": 3}', "type"),
         ('{"law": "annealing", "kernel": "momentum", "loss": "loss", "params": {"L0": "x"}}', "type"),
         ('{"law": "annealing", "kernel": "momentum", "loss": "loss", "params": {"L0": 1}}', "'A'"),
+        ("[" * 100_000, "not JSON"),
+        ('{"law": "annealing", "kernel": "momentum", "options": {"kernel": {"decay": "x"}}}', "decay"),
+        (FIT.replace('"L0": 3', '"L0": NaN'), "'L0'"),
+        (FIT.replace('"metrics": {}', '"metrics": [1]'), "type"),
     ],
 )
 def test_files_that_are_no_fit(content, part, demo, tmp_path, call):
@@ -103,6 +115,7 @@ PLANS = {
         "pt phase after",
     ),
     "logged, no file": ('[[phase]]\nname = "pt"\nsteps = 5\nschedule = { kind = "logged" }\n', "values"),
+    "too long": ('[[phase]]\nname = "pt"\nsteps = 9000000000\nschedule = { kind = "constant", peak = 1 }\n', "steps"),
     "cpt alone": ('[[phase]]\nname = "cpt"\nsteps = 5\nschedule = { kind = "constant", peak = 1 }\n', "no pt phase"),
     "bad size": (
         'model_size = -1\n[[phase]]\nname = "pt"\nsteps = 5\nschedule = { kind = "constant", peak = 1 }\n',
@@ -119,7 +132,10 @@ def test_plans_that_will_not_do(text, part, demo, tmp_path, call):
     assert_refused(said, part)
 
 
-@pytest.mark.parametrize("rows", ["step\n1\n", "step,lr\n", "step,lr\n0,0.1\n", "step,lr\n1,-1\n", "step,lr\n1,\n"])
+@pytest.mark.parametrize(
+    "rows",
+    ["step\n1\n", "step,lr\n", "step,lr\n0,0.1\n", "step,lr\n1,-1\n", "step,lr\n1,\n", "step,lr\n9000000000,1\n"],
+)
 def test_tables_that_are_no_schedule(rows, demo, tmp_path, call):
     plan = tmp_path / "plan.csv"
     plan.write_text(rows)
@@ -142,6 +158,9 @@ def test_out_that_cannot_be(demo, tmp_path, call):
     words = ("fit", demo / "runs.toml", "--loss", "loss_old", "--out")
     assert_refused(call(*words, tmp_path / "file"), "not a folder")
     assert_refused(call(*words, tmp_path / "file" / "deeper"), "not a folder")
+    assert_refused(call(*words, tmp_path / ("x" * 300)), "cannot be written")
+    (tmp_path / "loop").symlink_to("loop")
+    assert_refused(call(*words, tmp_path / "loop" / "fit"), "cannot be written")
     (tmp_path / "fit.json").mkdir()
     assert_refused(call(*words, tmp_path, "--force"), "fit.json")
 

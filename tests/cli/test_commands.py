@@ -105,6 +105,16 @@ def test_predict_a_plan(form, demo, tmp_path, call):
     assert float(last["predicted"]) == pytest.approx(result.predict([cj.Phase(schedule)], [5000])[0], rel=1e-6)
 
 
+def test_any_name_can_be_drawn_and_any_stride_given(demo, tmp_path, call):
+    plan = tmp_path / "plan.toml"
+    plan.write_text(
+        'name = "a$_{$b\\\\frac"\n[[phase]]\nname = "pt"\nsteps = 50\nschedule = { kind = "constant", peak = 1e-4 }\n'
+    )
+    words = ("predict", demo / "fit_old.json", "--schedule", plan, "--out", tmp_path / "out", "--every", 10**20)
+    assert call(*words).code == 0
+    assert len((tmp_path / "out" / "predictions.csv").read_text().splitlines()) == 2
+
+
 def test_plain_file_and_quiet(tmp_path, call, read):
     law, truth = cj.AnnealingLaw(), {"L0": 2.5, "A": 0.5, "alpha": 0.5, "C": 0.4}
     schedule = cj.Cosine(1e-3, 0.0, steps=4000)

@@ -1,5 +1,6 @@
 """Fits find the truth, the optimum, and what the user asked for, without being given a start."""
 
+import json
 import logging
 
 import jax
@@ -38,7 +39,7 @@ def test_with_noise_the_truth_is_no_better(family, seed):
 
 
 @pytest.mark.parametrize(
-    ("family", "seed"), [("annealing", 1), ("cpt", 2), pytest.param("cpt", 1, marks=pytest.mark.slow)]
+    ("family", "seed"), [("annealing", 1), *(pytest.param("cpt", seed, marks=pytest.mark.slow) for seed in (1, 2))]
 )
 def test_scipy_from_many_starts_finds_nothing_lower(family, seed):
     problem = FAMILIES[family](seed, NOISE)
@@ -208,12 +209,28 @@ def test_jointly_with_shared_parameters():
         ({"bounds": {"C": (-2.0, -1.0)}}, "leave nothing"),
         ({"fixed": TRUTH}, "nothing to fit"),
         ({"loss": "los"}, "'los'"),
+        ({"fixed": {"alpha": np.nan}}, "'alpha'"),
+        ({"fixed": {"alpha": -0.5}}, "'alpha'"),
+        ({"bounds": {"alpha": (np.nan, 1.0)}}, "leave nothing"),
     ],
 )
 def test_what_cannot_be_fitted_is_said(runs, change, part):
     with pytest.raises(cj.InputError, match=part) as caught:
         cj.fit(cj.AnnealingLaw(), runs, **change)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_absurd_losses_are_refused(runs):
+    law = cj.AnnealingLaw()
+    for scale in (1e-300, 1e300):
+        absurd = cj.Run("a", runs[0].phases, runs[0].steps, {"loss": runs[0].losses["loss"] * scale})
+        try:
+            result = cj.fit(law, [absurd])
+        except cj.InputError as said:
+            assert "ordinary units" in str(said)  # noqa: PT017
+        else:
+            json.dumps(result.to_json(), allow_nan=False)
 
 
 def test_runs_the_law_cannot_describe(runs):
