@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from cptjax.errors import InputError
+from cptjax.namespace import on_host
 from cptjax.schedules import Joined, Phase
 
 __all__ = ["Run", "Runs"]
@@ -55,6 +56,8 @@ class Run:
         object.__setattr__(self, "phases", tuple(self.phases))
         object.__setattr__(self, "steps", np.asarray(self.steps, dtype=np.int64))
         object.__setattr__(self, "losses", {k: np.asarray(v, dtype=float) for k, v in self.losses.items()})
+        if self.model_size is not None and not 0 < self.model_size < np.inf:
+            raise InputError(f"{where}: model_size must be positive and finite, got {self.model_size:g}")
         if np.any(np.diff(self.steps) <= 0):
             raise InputError(f"{where}: observed steps must increase")
         if self.steps.size and not (self.steps[0] >= 0 and self.steps[-1] <= self.total_steps):
@@ -81,7 +84,7 @@ class Run:
     def rates(self) -> Float[np.ndarray, " steps"]:
         """LR of every optimiser step, 1 to the last."""
         whole = Joined([phase.schedule for phase in self.phases])  # pyright: ignore[reportCallIssue]
-        return np.asarray(whole.values())
+        return on_host(whole).values()
 
     def observed(self, loss: str) -> tuple[Int[np.ndarray, " m"], Float[np.ndarray, " m"]]:
         """Steps and values where ``loss`` was observed (both empty if the run never logs it)."""

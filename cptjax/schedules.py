@@ -14,6 +14,7 @@ LR the shape has there, the main shape runs on from it, and step ``n`` has the e
 """
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Literal, get_args
@@ -127,8 +128,8 @@ class Schedule(eqx.Module):
 class _Shaped(Schedule):
     """A schedule of stated length."""
 
-    steps: int = eqx.field(static=True, kw_only=True)
-    warmup: int = eqx.field(static=True, default=0, kw_only=True)
+    steps: int = eqx.field(static=True, kw_only=True, converter=operator.index)
+    warmup: int = eqx.field(static=True, default=0, kw_only=True, converter=operator.index)
     warmup_from: Float[AnyArray, ""] | None = eqx.field(default=None, kw_only=True)
 
 
@@ -376,6 +377,8 @@ class Phase(eqx.Module):
     def __check_init__(self) -> None:
         if self.name not in ("pt", "cpt"):
             raise ValueError(f"a phase is named 'pt' or 'cpt', got {self.name!r}")
+        if is_known(self.replay_ratio) and not np.all((self.replay_ratio >= 0) & (self.replay_ratio <= 1)):
+            raise ValueError(f"replay_ratio is a share from 0 to 1, got {self.replay_ratio}")
 
 
 def find_cuts(lr: Float[np.ndarray, " steps"], tolerance: float = 0.05) -> tuple[int, ...]:

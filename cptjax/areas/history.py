@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
@@ -70,6 +71,8 @@ def record(
     """
     runs, run, step = [on_host(tuple(phases)) for phases in runs], on_host(run), on_host(step)
     xp = namespace(runs, run, step)
+    if xp is jnp:
+        runs, run, step = jax.tree.map(jnp.asarray, (runs, run, step))
     lengths = [sum(phase.schedule.steps for phase in phases if phase.name == "pt") for phases in runs]
     transfer = xp.asarray(lengths)[run]
     before, after = xp.minimum(step, transfer), xp.maximum(step - transfer, 0)

@@ -65,6 +65,7 @@ def fit(
     Raises:
         InputError: no usable observation, a run the law cannot describe, or a parameter the law does not have.
     """
+    _check_ids(runs, report)
     laws = [law] if isinstance(law, Law) else list(law)
     forms = [form for one in laws for form in one.alternatives()]
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # XLA compiles and LAPACK solves outside Python's lock
@@ -96,6 +97,7 @@ def fit_jointly(
     Returns:
         One result a set. Each states its own objective; the sum of them is what was minimised.
     """
+    _check_ids(runs, report)
     names = list(laws)
     alone = {name: fit(laws[name], runs, name, fixed=fixed, bounds=bounds, report=report, seed=seed) for name in names}
     if not shared or len(names) == 1:
@@ -108,6 +110,14 @@ def fit_jointly(
     found = _Search(problem, data, tuple(observations), _Evaluator(problem, data).polish(np.stack(starts)))
     results = _results(found, forms, names, [runs] * len(names), report)
     return dict(zip(names, results, strict=True))
+
+
+def _check_ids(runs: Sequence[Run], report: Sequence[Run]) -> None:
+    """Metrics are kept by id, so no two different runs may share one."""
+    known: dict[str, Run] = {}
+    for run in (*runs, *report):
+        if known.setdefault(run.id, run) is not run:
+            raise InputError(f"two runs are called {run.id!r}: give each run its own id")
 
 
 @dataclass(frozen=True)
@@ -270,7 +280,7 @@ def _results(
     for index, (law, loss) in enumerate(zip(laws, losses, strict=True)):
         own = residuals[ends[index] - found.observations[index].loss.size : ends[index]]
         result = _result(problem, u, known, index, law, loss, own, converged, warnings)
-        out.append(replace(result, metrics=result.evaluate([*runs[index], *report])))
+        out.append(replace(result, metrics=result.evaluate(list(dict.fromkeys([*runs[index], *report])))))
     return out
 
 

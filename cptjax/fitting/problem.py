@@ -219,7 +219,11 @@ def _check_fixed(laws: Sequence[Law], fixed: Mapping[str, float]) -> None:
     for parameter in {p.name: p for law in laws for p in law.parameters}.values():
         if parameter.name not in fixed:
             continue
-        low, high = (0.0, 1.0) if parameter.support == "memory" else SIGNS.get(parameter.support, (-np.inf, np.inf))
+        low, high = (
+            (0.0, np.nextafter(1, 0))
+            if parameter.support == "memory"
+            else SIGNS.get(parameter.support, (-np.inf, np.inf))
+        )
         value = float(fixed[parameter.name])
         if not (np.isfinite(value) and low <= value <= high):
             raise InputError(f"{parameter.name!r} cannot be fixed at {value:g}: it must lie in [{low:g}, {high:g}]")

@@ -122,8 +122,11 @@ def assess(
         notes.append(_describe([names[free[j]] for j in heavy], directions[heavy, k], float(sd[k]), spread))
     full = np.zeros((u.size, u.size))
     full[np.ix_(free, free)] = covariance * scale[:, None] * scale[None, :]
-    no_error = sorted(lost | set(at_bound))
-    return Uncertainty(full, tuple(sorted(undetermined)), tuple(no_error), tuple(notes), spread)
+    no_error = lost | set(at_bound)
+    if r.size <= u.size:
+        notes = [f"{r.size} observations for {u.size} parameters: the fit says nothing of how well it predicts"]
+        no_error = undetermined = set(range(u.size))
+    return Uncertainty(full, tuple(sorted(undetermined)), tuple(sorted(no_error)), tuple(notes), spread)
 
 
 def _bound(problem: Problem, u: Float[np.ndarray, " p"], i: int) -> float:

@@ -56,8 +56,9 @@ class Law(eqx.Module):
         """Raise :class:`InputError` if the law cannot describe the run."""
 
     def usable(self, run: "Run", steps: Int[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
-        """Which observed steps the law speaks of: all but step 0, where the forward area is zero."""
-        return steps > 0
+        """Which observed steps the law speaks of: those after the first with a LR, before which nothing was trained."""
+        trained = np.flatnonzero(run.rates)
+        return steps > (trained[0] if trained.size else run.total_steps)
 
     def record(
         self,
@@ -116,6 +117,9 @@ class Law(eqx.Module):
         """Losses of several runs in one compiled call; arguments as in :meth:`record`."""
         count = step.shape[0]
         if is_known(step):
+            ends = np.array([sum(phase.schedule.steps for phase in phases) for phases in runs])[run]
+            if np.any((np.asarray(step) < 0) | (np.asarray(step) > ends)):
+                raise InputError(f"a step lies outside its run, which has steps 0 to {ends.max()}")
             run, step = filled(run), filled(np.asarray(step))
         return compiled_evaluate(self, params, self.record(runs, run, step, model_sizes))[:count]
 

@@ -211,6 +211,7 @@ def test_jointly_with_shared_parameters():
         ({"loss": "los"}, "'los'"),
         ({"fixed": {"alpha": np.nan}}, "'alpha'"),
         ({"fixed": {"alpha": -0.5}}, "'alpha'"),
+        ({"fixed": {"alpha": np.inf}}, "'alpha'"),
         ({"bounds": {"alpha": (np.nan, 1.0)}}, "leave nothing"),
     ],
 )
@@ -244,6 +245,31 @@ def test_runs_the_law_cannot_describe(runs):
         cj.fit(cj.AnnealingLaw(), [])
 
 
+def test_ids_must_differ(runs):
+    other = curve(cj.AnnealingLaw(), TRUTH, "r0")
+    with pytest.raises(cj.InputError, match="'r0'"):
+        cj.fit(cj.AnnealingLaw(), runs, report=[other])
+    with pytest.raises(cj.InputError, match="'r0'"):
+        cj.fit_jointly({"loss": cj.AnnealingLaw()}, runs, report=[other])
+
+
+def test_rows_before_the_first_training_step_are_left_out():
+    """A logged warm-up opens with LR 0: nothing is trained there, whatever the convention."""
+    law = cj.AnnealingLaw(cj.Momentum(0.99, warmup="full"))
+    rates = np.concatenate([np.zeros(3), np.linspace(0, PEAK, 100), np.linspace(PEAK, 0, 1000)])
+    phases = (cj.Phase(cj.from_array(rates)),)
+    steps = np.array([1, 2, 4, *range(50, 1104, 20)])
+    late = steps > 4
+    losses = np.full(steps.size, 11.0)
+    losses[late] = np.asarray(law.predict(TRUTH, phases, steps[late]))
+    result = cj.fit(law, [cj.Run("warm", phases, steps, {"loss": losses})])
+    assert result.metrics["fit"]["n"] == late.sum()
+    assert result.params["L0"] == pytest.approx(TRUTH["L0"], rel=1e-6)
+    assert np.isnan(result.predict(phases, [0, 1, 4])).all()
+    idle = (cj.Phase(cj.Constant(0.0, steps=5)),)
+    assert np.isnan(result.predict(idle)).all()
+
+
 def test_too_few_observations_do_not_pretend():
     law = cj.AnnealingLaw()
     steps = np.array([1000, 3000])
@@ -251,7 +277,8 @@ def test_too_few_observations_do_not_pretend():
     result = cj.fit(law, [run])
     assert result.objective < 1e-9
     assert set(result.undetermined) & {"A", "alpha", "L0", "C"}
-    assert any("trade off" in text or "known only" in text or "arbitrary" in text for text in result.warnings)
+    assert any("2 observations for 4 parameters" in text for text in result.warnings)
+    assert all(np.isnan(error) for error in result.stderr.values())
 
 
 def test_open_weights_recover_the_law():

@@ -126,10 +126,10 @@ MALFORMED = [
     _phase("key of a phase", "unknown key 'step' in phase: did you mean 'steps'?", step=3),
     _phase("phase without name", "phase has no 'name': give one of 'pt', 'cpt'", name=None),
     _phase("phase name", "'name' in phase is 'sft': the choices are 'pt', 'cpt'", name="sft"),
-    _phase("steps missing", "phase has no 'steps': give a whole number >= 1", steps=None),
-    _phase("steps zero", "'steps' in phase is 0: give a whole number >= 1", steps=0),
-    _phase("steps float", "'steps' in phase is 10.0: give a whole number >= 1", steps=10.0),
-    _phase("steps true", "'steps' in phase is True: give a whole number >= 1", steps=True),
+    _phase("steps missing", "phase has no 'steps': give a whole number from 1 to 20000000", steps=None),
+    _phase("steps zero", "'steps' in phase is 0: give a whole number from 1 to 20000000", steps=0),
+    _phase("steps float", "'steps' in phase is 10.0: give a whole number from 1 to 20000000", steps=10.0),
+    _phase("steps true", "'steps' in phase is True: give a whole number from 1 to 20000000", steps=True),
     _phase("no schedule", "phase has no 'schedule': give a table with 'kind'", schedule=None),
     _phase("schedule text", "'schedule' in phase is 'cosine': give a table with 'kind'", schedule="cosine"),
     _phase("replay on pt", "'replay_ratio' in phase is 0.2: remove it, only a cpt phase replays", replay_ratio=0.2),
@@ -293,12 +293,20 @@ MALFORMED = [
     ),
     _rows(
         "step empty",
-        ", row 3, column 'step': there is no step: give a whole number >= 0",
+        ", row 3, column 'step': there is no step: give a whole number from 0 to 20000000",
         "run,step,loss\na,1,3\na,,3\n",
     ),
     _rows("step text", ", row 2, column 'step': 'x' is no number: correct it…", "run,step,loss\na,x,3\na,1,3\n"),
-    _rows("step broken", ", row 2, column 'step': step 1.5: give a whole number >= 0", "run,step,loss\na,1.5,3\n"),
-    _rows("step negative", ", row 2, column 'step': step -1: give a whole number >= 0", "run,step,loss\na,-1,3\n"),
+    _rows(
+        "step broken",
+        ", row 2, column 'step': step 1.5: give a whole number from 0 to 20000000",
+        "run,step,loss\na,1.5,3\n",
+    ),
+    _rows(
+        "step negative",
+        ", row 2, column 'step': step -1: give a whole number from 0 to 20000000",
+        "run,step,loss\na,-1,3\n",
+    ),
     _rows(
         "steps fall",
         ", row 4, column 'step': step 1 comes after step 2: "
