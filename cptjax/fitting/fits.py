@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from threading import Thread
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -19,7 +20,7 @@ import numpy as np
 from jaxtyping import Float
 
 from cptjax.errors import InputError
-from cptjax.fitting.problem import Data, Observations, Problem, Slot, observe
+from cptjax.fitting.problem import Data, Observations, Problem, Slot, observe, recorded
 from cptjax.fitting.result import FitResult
 from cptjax.fitting.solver import TRIALS, Solution, derivatives, huber, minimise, total
 from cptjax.fitting.starts import project, quasi_random
@@ -68,9 +69,16 @@ def fit(
     _check_ids(runs, report)
     laws = [law] if isinstance(law, Law) else list(law)
     forms = [form for one in laws for form in one.alternatives()]
+    alike: dict[Any, list[Law]] = {}
+    for form in forms:
+        alike.setdefault(jax.tree.structure(recorded(form)), []).append(form)
+
+    def search(group: list[Law]) -> list[tuple[Law, _Search]]:
+        return [(form, _search(form, runs, loss, fixed or {}, bounds or {}, seed)) for form in group]
+
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # XLA compiles and LAPACK solves outside Python's lock
-        found_each = list(pool.map(lambda form: _search(form, runs, loss, fixed or {}, bounds or {}, seed), forms))
-    form, found = min(zip(forms, found_each, strict=True), key=lambda pair: float(pair[1].ends.objective[0]))
+        found_each = [pair for pairs in pool.map(search, alike.values()) for pair in pairs]
+    form, found = min(found_each, key=lambda pair: float(pair[1].ends.objective[0]))
     return _results(found, [form], [loss], [runs], report)[0]
 
 

@@ -6,7 +6,7 @@ its own copy of every parameter, except those declared shared.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import equinox as eqx
@@ -23,7 +23,7 @@ from cptjax.parameters import Parameter
 from cptjax.runs import Run
 from cptjax.shapes import filled
 
-__all__ = ["Data", "Observations", "Problem", "Slot", "observe"]
+__all__ = ["Data", "Observations", "Problem", "Slot", "observe", "recorded"]
 
 SIGNS = {"positive": (0.0, np.inf), "negative": (-np.inf, 0.0)}
 
@@ -184,7 +184,7 @@ class Problem(eqx.Module):
             raise InputError("every parameter is fixed: there is nothing to fit")
         boxes = np.array([_box(slot, scales, bounds.get(slot.parameter.name)) for slot in slots])
         held = [{p.name: np.asarray(float(fixed[p.name])) for p in law.parameters if p.name in fixed} for law in laws]
-        leaves = jax.tree.map(np.asarray, tuple(laws))
+        leaves = jax.tree.map(np.asarray, tuple(map(recorded, laws)))
         return Problem(leaves, tuple(slots), tuple(held), boxes[:, 0], boxes[:, 1], boxes[:, 2:])
 
     @property
@@ -212,6 +212,14 @@ class Problem(eqx.Module):
     def residuals(self, u: Float[AnyArray, " p"], data: Data) -> Float[Array, " n"]:
         r"""Residuals :math:`\log y - \log \hat y`; NaN where a prediction is not positive."""
         return (data.log_loss - jnp.log(self.predictions(u, data))) * data.weight
+
+
+def recorded(law: Law) -> Law:
+    """The law once its histories are recorded: how the warm-up counted is no part of it any more.
+
+    Laws that differ in nothing else share compiled code.
+    """
+    return eqx.tree_at(lambda each: each.kernel, law, replace(law.kernel, warmup="flat"))
 
 
 def _check_fixed(laws: Sequence[Law], fixed: Mapping[str, float]) -> None:
