@@ -4,7 +4,6 @@ Matplotlib is imported while the first fit compiles: it takes as long to load as
 """
 
 import csv
-import json
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -12,17 +11,18 @@ from contextlib import contextmanager
 from importlib.metadata import version as installed_version
 from pathlib import Path
 from threading import Thread
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import typer
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
 from cptjax.choices import Choices, choose_laws, choose_loss
+from cptjax.demo import run_demo
 from cptjax.errors import InputError
 from cptjax.fitting import FitResult
 from cptjax.fitting import fit as search
-from cptjax.outputs import claim, written
+from cptjax.outputs import claim, write_fit, write_plot, written
 from cptjax.readers import read_planned, read_runs
 from cptjax.runs import Run
 
@@ -37,6 +37,9 @@ app = typer.Typer(
 
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 """Of every mistake in the words of a command line: click's, which newer typers carry inside."""
+
+Steps = Int[np.ndarray, " n"]
+Losses = Float[np.ndarray, " n"]
 
 Out = Annotated[Path, typer.Option(help="Folder to write into.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that are there already.")]
@@ -97,9 +100,9 @@ def fit(
     laws = choose_laws(runs.fit, Choices(law, kernel, _decay(decay), replay, warmup, size, open_weights))
     with _loading_plots(), _progress(f"fitting {len(runs.fit)} runs of {column}", quiet):
         result = search(laws, runs.fit, column, report=runs.test, seed=seed)
-        _write_json(report, result.to_json())
+        write_fit(report, result)
     with _progress("drawing", quiet):
-        _write_plot(picture, result, runs)
+        write_plot(picture, result, runs)
     if not quiet:
         typer.echo(result.summary())
         if len(laws) > 1:
@@ -131,20 +134,19 @@ def predict(
     else:
         whole = getattr(result.law, "unknown_history", False)
         runs = [read_planned(schedule or Path(), "cpt" if whole else "pt")]
-    for run in runs:
-        result.law.check(run)
     with _progress(f"predicting {len(runs)} runs", quiet):
-        rows = _write_predictions(table, result, runs, every)
-        _write_plot(picture, result, runs)
+        grids = [_steps_to_predict(run, run.observed(result.loss)[0], every) for run in runs]
+        predicted = result.predict_runs(runs, grids)
+        _write_predictions(table, result, runs, grids, predicted)
+        write_plot(picture, result, runs)
     if not quiet:
-        ends = result.predict_runs(runs, [np.array([run.total_steps]) for run in runs])
-        for run, last in zip(runs, ends, strict=True):
-            typer.echo(f"{run.id}: {result.loss} {last[0]:.4f} predicted at step {run.total_steps}")
+        for run, values in zip(runs, predicted, strict=True):
+            typer.echo(f"{run.id}: {result.loss} {values[-1]:.4f} predicted at step {run.total_steps}")
         figures = result.evaluate(runs)["runs"]
         if figures:
             errors = [each["mae"] for each in figures.values()]
             typer.echo(f"mean error over {len(errors)} observed runs: {1e3 * sum(errors) / len(errors):.2f} mnats")
-        typer.echo(f"wrote {table} ({rows} rows) and {picture}")
+        typer.echo(f"wrote {table} ({sum(map(len, grids))} rows) and {picture}")
 
 
 @app.command()
@@ -155,8 +157,6 @@ def demo(
     quiet: Quiet = False,
 ) -> None:
     """Run the whole story on curves that need no download: fit both losses, test them, take one decision."""
-    from cptjax.demo import run_demo
-
     with _progress("demo", quiet) as say:
         run_demo(out, force, seed, echo=(lambda text: None) if quiet else say)
 
@@ -190,37 +190,24 @@ def _loading_plots() -> Iterator[None]:
     thread.join()
 
 
-def _write_json(path: Path, content: Any) -> None:
-    with written(path) as beside:
-        beside.write_text(json.dumps(content, indent=2) + "\n")
-
-
-def _write_plot(path: Path, result: FitResult, runs: Sequence[Run]) -> None:
-    from cptjax.plots import plot_fit, save
-
-    with written(path) as beside:
-        save(plot_fit(result, runs), beside)
-
-
-def _write_predictions(path: Path, result: FitResult, runs: Sequence[Run], every: int | None) -> int:
+def _write_predictions(
+    path: Path, result: FitResult, runs: Sequence[Run], grids: Sequence[Steps], predicted: Sequence[Losses]
+) -> None:
     """One row for each predicted and each observed step of each run; an empty cell where there is nothing."""
-    count = 0
     with written(path) as beside, beside.open("w", newline="", encoding="utf-8", errors="backslashreplace") as stream:
         rows = csv.writer(stream)
         rows.writerow(("run", "split", "step", "lr", "predicted", "observed"))
-        grids = [_steps_to_predict(run, run.observed(result.loss)[0], every) for run in runs]
-        for run, steps, predicted in zip(runs, grids, result.predict_runs(runs, grids), strict=True):
+        for run, steps, values in zip(runs, grids, predicted, strict=True):
             found = dict(zip(*(x.tolist() for x in run.observed(result.loss)), strict=True))
             rates = run.rates
-            for step, value in zip(steps.tolist(), predicted.tolist(), strict=True):
+            for step, value in zip(steps.tolist(), values.tolist(), strict=True):
                 lr = f"{rates[step - 1]:.9g}" if step else ""
                 said = "" if math.isnan(value) else f"{value:.9g}"
                 rows.writerow((run.id, run.split if found else "", step, lr, said, found.get(step, "")))
-            count += steps.size
-    return count
 
 
-def _steps_to_predict(run: Run, seen: Int[np.ndarray, " m"], every: int | None) -> Int[np.ndarray, " n"]:
+def _steps_to_predict(run: Run, seen: Steps, every: int | None) -> Steps:
+    """Every so many steps, every observed one and the last."""
     stride = min(every or max(run.total_steps // 200, 1), run.total_steps)
     return np.union1d(np.append(np.arange(stride, run.total_steps, stride), run.total_steps), seen)
 

@@ -9,13 +9,14 @@ import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
 
 from cptjax.fitting import FitResult, fit
 from cptjax.laws import CPTLaw, Law, ShareReplay, published
-from cptjax.outputs import claim, written
+from cptjax.outputs import claim, write_fit, write_plot, written
 from cptjax.readers import read_manifest
 from cptjax.readers.phases import phase_to_dict
 from cptjax.runs import Run, Runs
@@ -30,6 +31,7 @@ PILOT_STEPS, LONG_STEPS = 6_000, 20_000
 EVERY = 200
 NOISE, MEMORY = 1.5e-3, 0.5
 WEIGHT = 0.5
+Split = Literal["fit", "test"]
 
 
 def _truths() -> dict[str, tuple[Law, dict[str, float]]]:
@@ -45,10 +47,12 @@ def _base(potential: float) -> Phase:
     return Phase(WSD(PEAK, potential * PEAK, steps=BASE_STEPS, warmup=500, decay_start=BASE_STEPS * 4 // 5))
 
 
-def _grid() -> list[tuple[str, str, tuple[Phase, ...]]]:
+def _grid() -> list[tuple[str, Split, tuple[Phase, ...]]]:
     """Name, split and phases of every run: short pilots to fit on, other kinds and longer ones held out."""
 
-    def run(name: str, split: str, potential: float, replay: float, schedule: Schedule) -> tuple:
+    def run(
+        name: str, split: Split, potential: float, replay: float, schedule: Schedule
+    ) -> tuple[str, Split, tuple[Phase, ...]]:
         return name, split, (_base(potential), Phase(schedule, "cpt", replay))
 
     n, long = PILOT_STEPS, LONG_STEPS
@@ -74,7 +78,7 @@ def simulate(seed: int = 0) -> Runs:
         steps = np.arange(BASE_STEPS // 2, total + 1, EVERY)
         clean = {loss: np.asarray(law.predict(params, phases, steps)) for loss, (law, params) in truths.items()}
         losses = {loss: values * np.exp(_noise(rng, steps.size)) for loss, values in clean.items()}
-        runs.append(Run(name, phases, steps, losses, "fit" if split == "fit" else "test"))
+        runs.append(Run(name, phases, steps, losses, split))
     return Runs(tuple(runs), "demo, simulated")
 
 
@@ -102,7 +106,8 @@ def run_demo(out: Path, force: bool, seed: int, echo: Callable[[str], None]) -> 
     fitted = {}
     for loss, report, picture in ((OLD, *reports[:2]), (NEW, *reports[2:])):
         fitted[loss] = fit(CPTLaw(replay=ShareReplay()), runs.fit, loss, report=runs.test, seed=seed)
-        _write_fit(fitted[loss], runs, report, picture)
+        write_fit(report, fitted[loss])
+        write_plot(picture, fitted[loss], runs)
         echo(f"{fitted[loss].summary()}\nwrote {report} and {picture}\n")
     _decide(fitted[OLD], fitted[NEW], echo)
 
@@ -129,15 +134,6 @@ def _manifest(runs: Runs, file: str) -> str:
             lines += ["  [[run.phase]]", *(f"  {key} = {json.dumps(value)}" for key, value in content.items())]
             lines += [f"  schedule = {{ {schedule} }}"]
     return "\n".join(lines) + "\n"
-
-
-def _write_fit(result: FitResult, runs: Runs, report: Path, picture: Path) -> None:
-    from cptjax.plots import plot_fit, save
-
-    with written(report) as beside:
-        beside.write_text(json.dumps(result.to_json(), indent=2) + "\n")
-    with written(picture) as beside:
-        save(plot_fit(result, runs), beside)
 
 
 def _decide(old: FitResult, new: FitResult, echo: Callable[[str], None]) -> None:

@@ -1,13 +1,16 @@
 """Files a command writes: all refused before the work if one is there already, and each written whole or not at all."""
 
+import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cptjax.errors import InputError
+from cptjax.fitting import FitResult
+from cptjax.runs import Run
 
-__all__ = ["claim", "written"]
+__all__ = ["claim", "write_fit", "write_plot", "written"]
 
 
 def claim(folder: str | Path, names: Sequence[str], force: bool = False) -> list[Path]:
@@ -59,3 +62,17 @@ def written(path: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             beside.unlink(missing_ok=True)
+
+
+def write_fit(path: Path, result: FitResult) -> None:
+    """Write a ``fit.json``."""
+    with written(path) as beside:
+        beside.write_text(json.dumps(result.to_json(), indent=2) + "\n")
+
+
+def write_plot(path: Path, result: FitResult, runs: Sequence[Run]) -> None:
+    """Write the picture of a fit or a prediction."""
+    from cptjax.plots import plot_fit, save  # Matplotlib is slow to load, and a wrong command should not wait for it
+
+    with written(path) as beside:
+        save(plot_fit(result, runs), beside)

@@ -19,6 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from cptjax.areas import replay_ratio
 from cptjax.fitting import FitResult
 from cptjax.laws import CPTLaw
 from cptjax.runs import Run
@@ -119,7 +120,8 @@ def _panels(result: FitResult, runs: Sequence[Run]) -> list[_Panel]:
     fitted = result.predict_runs(runs, grids)
     panels = []
     for i, (run, at, steps) in enumerate(zip(runs, seen, grids, strict=True)):
-        loss = np.interp(at, *run.observed(result.loss)) if at.size else np.empty(0)
+        observed, losses = run.observed(result.loss)
+        loss = losses[np.isin(observed, at)]
         panels.append(_Panel(run, steps, fitted[i], at, loss, loss - fitted[i][np.isin(steps, at)]))
     law = result.law
     if not isinstance(law, CPTLaw) or all(run.transfer_step is None for run in runs):
@@ -132,10 +134,7 @@ def _with_hidden(law: CPTLaw, params: Mapping[str, float], panel: _Panel, stay: 
     transfer = panel.run.transfer_step
     if transfer is None:
         return panel
-    ends = np.cumsum([phase.schedule.steps for phase in panel.run.phases])
-    phase = np.searchsorted(ends, panel.steps, side="left").clip(max=len(ends) - 1)
-    ratio = np.array([float(each.replay_ratio) for each in panel.run.phases])[phase]
-    scratch = stay + np.asarray(law.saturated_shift(params, jnp.asarray(ratio)))
+    scratch = stay + float(law.saturated_shift(params, jnp.asarray(replay_ratio(panel.run.phases))))
     after = panel.steps > transfer
     return replace(panel, stay=np.where(after, stay, np.nan), scratch=np.where(after, scratch, np.nan))
 
@@ -143,19 +142,20 @@ def _with_hidden(law: CPTLaw, params: Mapping[str, float], panel: _Panel, stay: 
 def _visible(result: FitResult, run: Run) -> Int[np.ndarray, " m"]:
     """The observed steps to show: behind the steep first 4 % of training, and not far before a transfer."""
     seen = run.observed(result.loss)[0]
+    return seen[result.law.usable(run, seen) & (seen >= _first_shown(run))]
+
+
+def _first_shown(run: Run) -> int:
     start, transfer = run.total_steps // 25, run.transfer_step
-    if transfer is not None:
-        start = max(min(start, transfer), transfer - (run.total_steps - transfer) // 2)
-    return seen[result.law.usable(run, seen) & (seen >= start)]
+    return start if transfer is None else max(min(start, transfer), transfer - (run.total_steps - transfer) // 2)
 
 
 def _start(result: FitResult, run: Run, seen: Int[np.ndarray, " m"]) -> int:
     """Where the curve of a panel starts: with the data, or where the law begins to speak of a run without any."""
     if seen.size > 1:
         return int(seen[0])
-    transfer = run.transfer_step or 0
-    speaks_from = 1 if result.law.usable(run, np.array([1]))[0] else transfer
-    return max(speaks_from, run.total_steps // 25, transfer - (run.total_steps - transfer) // 2 if transfer else 0)
+    speaks_from = 1 if result.law.usable(run, np.array([1]))[0] else run.transfer_step or 0
+    return max(speaks_from, _first_shown(run))
 
 
 def _draw(top: Axes, bottom: Axes, panel: _Panel, bound: float) -> None:

@@ -6,6 +6,7 @@ come first, continual ones after them; the step where the first continual phase 
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal, overload
 
 import numpy as np
@@ -85,6 +86,12 @@ class Run:
         """LR of every optimiser step, 1 to the last."""
         whole = Joined([phase.schedule for phase in self.phases])  # pyright: ignore[reportCallIssue]
         return on_host(whole).values()
+
+    @cached_property
+    def first_trained_step(self) -> int:
+        """The first step with a LR, before which nothing was trained; one past the last if there is none."""
+        trained = np.flatnonzero(self.rates)
+        return int(trained[0]) + 1 if trained.size else self.total_steps + 1
 
     def observed(self, loss: str) -> tuple[Int[np.ndarray, " m"], Float[np.ndarray, " m"]]:
         """Steps and values where ``loss`` was observed (both empty if the run never logs it)."""

@@ -2,7 +2,7 @@
 
 from cptjax.areas.history import Areas, History, compute_areas, record
 from cptjax.areas.kernels import Functional, Kernel, LRWeighted, Momentum, MultiPower, Power, safe_power
-from cptjax.areas.paths import Path, Warmup
+from cptjax.areas.paths import Path, Warmup, replay_ratio
 from cptjax.areas.recurrence import linear_recurrence
 
 __all__ = [
@@ -19,5 +19,6 @@ __all__ = [
     "compute_areas",
     "linear_recurrence",
     "record",
+    "replay_ratio",
     "safe_power",
 ]

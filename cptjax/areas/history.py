@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from cptjax.areas.kernels import Kernel
-from cptjax.areas.paths import continual_path, pretraining_path, replay_ratio, whole_path
+from cptjax.areas.paths import continual_path, grid_length, pretraining_path, replay_ratio, whole_path
 from cptjax.namespace import AnyArray, namespace, on_host
 from cptjax.schedules import Phase
 
@@ -76,8 +76,9 @@ def record(
     lengths = [sum(phase.schedule.steps for phase in phases if phase.name == "pt") for phases in runs]
     transfer = xp.asarray(lengths)[run]
     before, after = xp.minimum(step, transfer), xp.maximum(step - transfer, 0)
-    pt = pretraining_path(runs, kernel.warmup)
-    cpt = continual_path(runs, pt)
+    length = grid_length(runs)
+    pt = pretraining_path(runs, kernel.warmup, length)
+    cpt = continual_path(runs, pt, length)
     prepared: dict[str, Any] = {}
     if carry_momentum and cpt is not None:
         whole = whole_path(runs, kernel.warmup)

@@ -21,7 +21,7 @@ from cptjax.namespace import AnyArray, is_known, namespace
 from cptjax.schedules import Joined, Phase, Schedule
 from cptjax.shapes import rounded
 
-__all__ = ["Path", "Warmup", "continual_path", "pretraining_path", "whole_path"]
+__all__ = ["Path", "Warmup", "continual_path", "grid_length", "pretraining_path", "replay_ratio", "whole_path"]
 
 Warmup = Literal["flat", "full", "forward"]
 
@@ -81,25 +81,25 @@ def _on_grid(
     return true, (true if warmup == "full" else flat)
 
 
-def _grid_length(runs: Sequence[Sequence[Phase]]) -> int:
+def grid_length(runs: Sequence[Sequence[Phase]]) -> int:
     """Steps of the grids of both parts: one length for both, so that fewer shapes are compiled."""
     parts = [_joined(phases, name) for phases in runs for name in ("pt", "cpt")]
     return rounded(max((part.steps for part in parts if part is not None), default=0), bits=2)
 
 
-def pretraining_path(runs: Sequence[Sequence[Phase]], warmup: Warmup) -> Path | None:
-    """The pre-training part of each run; ``None`` if no run has one."""
+def pretraining_path(runs: Sequence[Sequence[Phase]], warmup: Warmup, length: int) -> Path | None:
+    """The pre-training part of each run on a grid of that ``length``; ``None`` if no run has one."""
     joined = [_joined(phases, "pt") for phases in runs]
     schedules = [schedule for schedule in joined if schedule is not None]
     if not schedules:
         return None
     if len(schedules) < len(runs):
         raise InputError("some runs have a pt phase and some have none: fit them apart")
-    lrs, levels = _on_grid(schedules, warmup, _grid_length(runs))
+    lrs, levels = _on_grid(schedules, warmup, length)
     return _stack(lrs, levels, [schedule.cuts for schedule in schedules], [np.zeros(())] * len(runs))
 
 
-def continual_path(runs: Sequence[Sequence[Phase]], pretraining: Path | None) -> Path | None:
+def continual_path(runs: Sequence[Sequence[Phase]], pretraining: Path | None, length: int) -> Path | None:
     """The continual part of each run; ``None`` if no run has one. Its first drop is against the last LR before it.
 
     A run of unknown history (no pre-training phase) is taken to start from LR 0, as open-weights models do.
@@ -107,7 +107,6 @@ def continual_path(runs: Sequence[Sequence[Phase]], pretraining: Path | None) ->
     joined = [_joined(phases, "cpt") for phases in runs]
     if all(schedule is None for schedule in joined):
         return None
-    length = _grid_length(runs)
     area = None if pretraining is None else pretraining.forward()
     lrs, cuts, before = [], [], []
     for i, (phases, schedule) in enumerate(zip(runs, joined, strict=True)):

@@ -10,7 +10,6 @@ import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from threading import Thread
 from typing import Any
 
 import equinox as eqx
@@ -184,14 +183,15 @@ class _Evaluator:
         self.problem, self.data = problem, data
         self.linear = np.array(problem.linear, dtype=int)
         self.lower, self.upper = np.asarray(problem.lower), np.asarray(problem.upper)
-        self.log_loss = np.asarray(data.log_loss)[data.real]
+        self.real = data.real
+        self.log_loss = np.asarray(data.log_loss)[self.real]
 
     def derivatives(self, u: Float[np.ndarray, "k p"]) -> tuple[jax.Array, jax.Array, jax.Array]:
         return _derivatives(self.problem, self.data, u)
 
     def attempt(self, points: Float[np.ndarray, "k p"]) -> tuple[Float[np.ndarray, "k p"], Float[np.ndarray, " k"]]:
         """Each point, or the same with its linear coordinates solved for if that is better, and its objective."""
-        offset, basis = (np.asarray(x)[:, self.data.real] for x in _affine(self.problem, self.data, points))
+        offset, basis = (np.asarray(x)[:, self.real] for x in _affine(self.problem, self.data, points))
         solved = points.copy()
         box = self.lower[self.linear], self.upper[self.linear]
         solved[:, self.linear] = project(offset, basis, np.exp(self.log_loss), *box)
@@ -240,10 +240,9 @@ def _search(
     thin = observations.thinned(THINNED)
     coarse = data if thin is observations else Data.of([law], [thin])
     rough, fine = _Evaluator(problem, coarse), _Evaluator(problem, data)
-    compiling = Thread(target=fine.compile, args=(FINISHED,))
-    compiling.start()
-    ends = rough.polish(rough.starts(seed, POLISHED), COARSE_ITERATIONS)
-    compiling.join()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(fine.compile, FINISHED)
+        ends = rough.polish(rough.starts(seed, POLISHED), COARSE_ITERATIONS)
     return _Search(problem, data, (observations,), fine.polish(_distinct(ends.u, ends.objective)))
 
 

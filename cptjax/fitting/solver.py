@@ -1,9 +1,9 @@
 r"""Minimising a Huber sum of residuals in a box, to the last digit, from many starts at once.
 
-With :math:`\delta = 10^{-3}` the papers' objective is nearly a sum of absolute values: least-squares solvers
-(Gauss–Newton, Levenberg–Marquardt on rescaled residuals) converge linearly on it, and quasi-Newton methods stall on the
-ridges of these laws. The exact Hessian is cheap for ten parameters, and the objective is piecewise smooth, so Newton's
-method ends in a few steps.
+With :math:`\delta = 10^{-3}` the papers' objective is nearly a sum of absolute values. Levenberg–Marquardt on rescaled
+residuals comes close to the optimum fast, but not to its last digits on the ridges of these laws, and quasi-Newton
+methods stall there (``benchmarks/solvers.py``). The exact Hessian is cheap for ten parameters, and the objective is
+piecewise smooth, so Newton's method ends in a few steps.
 
 * Far from the optimum the Hessian may be indefinite: its eigenvalues then enter by their size (saddle-free Newton), and
   the Gauss–Newton matrix of the reweighted least-squares problem, which majorises the objective, is tried beside it.

@@ -57,8 +57,7 @@ class Law(eqx.Module):
 
     def usable(self, run: "Run", steps: Int[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
         """Which observed steps the law speaks of: those after the first with a LR, before which nothing was trained."""
-        trained = np.flatnonzero(run.rates)
-        return steps > (trained[0] if trained.size else run.total_steps)
+        return steps >= run.first_trained_step
 
     def record(
         self,

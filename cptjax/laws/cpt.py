@@ -14,12 +14,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from cptjax.areas import Areas, History, Kernel, Momentum, record
+from cptjax.areas import Areas, History, Kernel, Momentum, record, replay_ratio
 from cptjax.errors import InputError
 from cptjax.laws.annealing import ALPHA, L0, SIZE, A, size_exponent
 from cptjax.laws.base import Law, Params, inverse_power
@@ -152,9 +151,9 @@ class CPTLaw(Law):
             (:math:`B\rho`), where training from scratch on the new mixture would be.
         """
         stay = self.predict({**params, "B": 0.0}, phases, steps, model_size)
-        step = steps if isinstance(steps, jax.Array) else np.asarray(steps)
-        history = self.record([tuple(phases)], np.zeros(step.shape, dtype=int), step, [model_size])
-        return stay, stay + self.saturated_shift(params, jnp.asarray(history.replay_ratio))
+        transfer = sum(phase.schedule.steps for phase in phases if phase.name == "pt")
+        ratio = jnp.where(jnp.asarray(steps) > transfer, replay_ratio(phases), 0.0)
+        return stay, stay + self.saturated_shift(params, ratio)
 
     def saturated_shift(self, params: Params, replay_ratio: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         r"""The shift after endless continual pre-training, :math:`B\rho`."""
