@@ -63,7 +63,8 @@ def plot_fit(result: FitResult, runs: Sequence[Run], title: str | None = None) -
             figsize=(max(4.2 * columns, 6.4), 3.1 * rows + 1.0), layout=ConstrainedLayoutEngine(h_pad=0.04, hspace=0.0)
         )
         FigureCanvasAgg(figure)
-        figure.suptitle(_plain(title or _title(result, kept_out)), fontsize=11, parse_math=False)
+        lines = (title or _title(result, kept_out)).replace(" · ", " · " if columns == COLUMNS else "\n")
+        figure.suptitle(_plain(lines), fontsize=11, parse_math=False)
         grid = figure.add_gridspec(rows, columns)
         handles: dict[str, Artist] = {}
         bound = max((float(np.max(np.abs(panel.residual), initial=0)) for panel in panels), default=0.0)
@@ -78,7 +79,10 @@ def plot_fit(result: FitResult, runs: Sequence[Run], title: str | None = None) -
                 bottom.set_ylabel("residual\n(mnats)")
             for handle, label in zip(*top.get_legend_handles_labels(), strict=True):
                 handles.setdefault(label, handle)
-        figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=5, frameon=False)
+        legend_columns = 5 if columns == COLUMNS else columns + 1
+        figure.legend(
+            list(handles.values()), list(handles), loc="outside lower center", ncols=legend_columns, frameon=False
+        )
     return figure
 
 

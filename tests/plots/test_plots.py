@@ -1,5 +1,7 @@
 """What the pictures show is what the fit says; how they look is checked by eye."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -108,6 +110,18 @@ def test_many_runs_show_the_worst():
 def test_save(suffix, tmp_path):
     save(plot_fit(fitted(), [continual("a")]), tmp_path / f"x.{suffix}")
     assert (tmp_path / f"x.{suffix}").stat().st_size > 1000
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_title_and_legend_fit_on_the_page(count):
+    figures = {"r2": 0.99961, "mae": 3.7e-3, "rmse": 1e-3, "mean_rel": 1e-3, "worst_rel": 1e-3, "n": 9}
+    result = dataclasses.replace(fitted(), metrics={"fit": figures, "test": figures})
+    figure = plot_fit(result, [continual(f"r{i}") for i in range(count)])
+    figure.canvas.draw()
+    for artist in (figure._suptitle, figure.legends[0]):
+        box = artist.get_window_extent()
+        assert box.x0 >= 0
+        assert box.x1 <= figure.bbox.width
 
 
 def test_one_point_runs():
