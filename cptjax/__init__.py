@@ -9,11 +9,13 @@ import jax
 jax.config.update("jax_enable_x64", True)
 
 from cptjax.areas import Functional, Kernel, LRWeighted, Momentum, MultiPower, Power  # noqa: E402
+from cptjax.datasets import dataset_names, load_dataset  # noqa: E402
 from cptjax.errors import InputError  # noqa: E402
 from cptjax.fitting import FitResult, fit, fit_jointly  # noqa: E402
 from cptjax.laws import (  # noqa: E402
     AnnealingLaw,
     CPTLaw,
+    CrossingLaw,
     ExponentialReplay,
     FunctionalLaw,
     Law,
@@ -45,6 +47,7 @@ __all__ = [
     "CPTLaw",
     "Constant",
     "Cosine",
+    "CrossingLaw",
     "ExponentialReplay",
     "FitResult",
     "Functional",
@@ -67,10 +70,12 @@ __all__ = [
     "ShareReplay",
     "Steps",
     "Table",
+    "dataset_names",
     "fit",
     "fit_jointly",
     "from_array",
     "from_optax",
+    "load_dataset",
     "published",
     "published_names",
     "read_manifest",

@@ -17,6 +17,8 @@ from cptjax.runs import Run
 
 __all__ = ["Choices", "choose_laws", "choose_loss"]
 
+ANY_KERNEL = ("annealing", "cpt", "crossing")
+CONTINUAL = ("cpt", "crossing")
 WARMUPS = ("auto", "flat", "full")
 
 
@@ -79,7 +81,7 @@ def choose_laws(runs: Sequence[Run], choices: Choices) -> list[Law]:
     name = _known("--law", choices.law or ("cpt" if continual or choices.open_weights else "annealing"), list(LAWS))
     warmup = _known("--warmup", choices.warmup, WARMUPS)
     options = _law_options(name, runs, choices)
-    if name in ("annealing", "cpt"):
+    if name in ANY_KERNEL:
         kernel = _known("--kernel", choices.kernel or "momentum", list(KERNELS))
     else:
         kernel = name
@@ -88,7 +90,7 @@ def choose_laws(runs: Sequence[Run], choices: Choices) -> list[Law]:
     form = _kernel_options(kernel, choices.decay)
     if warmup != "auto":
         tried: tuple[str | None, ...] = (warmup,)
-    elif name not in ("annealing", "cpt"):
+    elif name not in ANY_KERNEL:
         tried = (None,)
     else:
         warmed = any(run.phases[0].name == "pt" and run.phases[0].schedule.warmup > 0 for run in runs)
@@ -125,13 +127,18 @@ def _law_options(name: str, runs: Sequence[Run], choices: Choices) -> dict[str, 
         options["size"] = choices.size if choices.size is not None else len(sizes - {None}) > 1 and None not in sizes
     elif choices.size:
         raise InputError(f"--law {name} has no model size: leave out --size")
-    if name == "cpt":
-        options["unknown_history"] = choices.open_weights
+    if name in CONTINUAL:
+        if name == "cpt":
+            options["unknown_history"] = choices.open_weights
+        elif choices.open_weights:
+            raise InputError(
+                f"--law {name} needs the base model's training: leave out --open-weights, or use --law cpt"
+            )
         if replay == "auto":
             replay = "share" if any(float(phase.replay_ratio) > 0 for run in runs for phase in run.phases) else "none"
         options["replay"] = None if replay == "none" else REPLAYS[replay]()
     elif choices.open_weights:
         raise InputError(f"--open-weights speaks of continual pre-training: leave out --law {name}")
     elif replay not in ("auto", "none"):
-        raise InputError(f"--law {name} knows no replay: leave out --replay, or choose --law cpt")
+        raise InputError(f"--law {name} knows no replay: leave out --replay, or choose --law {' or '.join(CONTINUAL)}")
     return options

@@ -73,7 +73,7 @@ def _decay(text: str | None) -> float | Literal["fit"] | None:
 def fit(
     manifest: Annotated[Path, typer.Argument(help="Run manifest (.toml), or one csv, csv.gz, jsonl or parquet file.")],
     law: Annotated[
-        str | None, typer.Option(help="annealing, cpt, multipower or functional. [default: as the runs]")
+        str | None, typer.Option(help="annealing, cpt, crossing, multipower, functional. [default: as the runs]")
     ] = None,
     kernel: Annotated[str | None, typer.Option(help="momentum, lr-weighted, power, multipower or functional.")] = None,
     loss: Annotated[str | None, typer.Option(help="Column of the validation set, if there are several.")] = None,

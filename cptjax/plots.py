@@ -4,11 +4,10 @@ A continual run also shows its transfer step and the two hidden curves it moves 
 which colour-blind readers can tell apart; every line differs in its dashes too.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import jax.numpy as jnp
 import matplotlib as mpl
 import numpy as np
 from jaxtyping import Float, Int
@@ -19,9 +18,8 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from cptjax.areas import replay_ratio
 from cptjax.fitting import FitResult
-from cptjax.laws import CPTLaw
+from cptjax.laws import ContinualLaw
 from cptjax.runs import Run
 
 __all__ = ["plot_fit", "save"]
@@ -127,19 +125,17 @@ def _panels(result: FitResult, runs: Sequence[Run]) -> list[_Panel]:
         observed, losses = run.observed(result.loss)
         loss = losses[np.isin(observed, at)]
         panels.append(_Panel(run, steps, fitted[i], at, loss, loss - fitted[i][np.isin(steps, at)]))
-    law = result.law
-    if not isinstance(law, CPTLaw) or all(run.transfer_step is None for run in runs):
+    if not isinstance(result.law, ContinualLaw) or all(run.transfer_step is None for run in runs):
         return panels
-    stays = replace(result, params={**result.params, "B": 0.0}).predict_runs(runs, grids)
-    return [_with_hidden(law, result.params, panel, stay) for panel, stay in zip(panels, stays, strict=True)]
+    limits = [replace(result, params=dict(each)) for each in result.law.limits(result.params)]
+    curves = zip(panels, *(each.predict_runs(runs, grids) for each in limits), strict=True)
+    return [_with_hidden(panel, stay, scratch) for panel, stay, scratch in curves]
 
 
-def _with_hidden(law: CPTLaw, params: Mapping[str, float], panel: _Panel, stay: Float[np.ndarray, " n"]) -> _Panel:
-    transfer = panel.run.transfer_step
-    if transfer is None:
+def _with_hidden(panel: _Panel, stay: Float[np.ndarray, " n"], scratch: Float[np.ndarray, " n"]) -> _Panel:
+    if panel.run.transfer_step is None:
         return panel
-    scratch = stay + float(law.saturated_shift(params, jnp.asarray(replay_ratio(panel.run.phases))))
-    after = panel.steps > transfer
+    after = panel.steps > panel.run.transfer_step
     return replace(panel, stay=np.where(after, stay, np.nan), scratch=np.where(after, scratch, np.nan))
 
 

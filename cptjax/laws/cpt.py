@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from cptjax.areas import Areas, History, Kernel, Momentum, record, replay_ratio
+from cptjax.areas import Areas, History, Kernel, Momentum, record
 from cptjax.errors import InputError
 from cptjax.laws.annealing import ALPHA, L0, SIZE, A, size_exponent
 from cptjax.laws.base import Law, Params, inverse_power
@@ -30,18 +30,51 @@ from cptjax.schedules import Phase
 if TYPE_CHECKING:
     from cptjax.runs import Run
 
-__all__ = ["CPTLaw"]
+__all__ = ["CPTLaw", "ContinualLaw", "replay_of"]
 
 SIGN: dict[str | None, Support] = {"pt": "positive", "cpt": "negative", None: "real"}
 
 
-def _replay(choice: Replay | bool | None) -> Replay | None:
+def replay_of(choice: Replay | bool | None) -> Replay | None:
+    """The replay factor that ``True``, ``False``, ``None`` or a factor itself stands for."""
     if isinstance(choice, bool) or choice is None:
         return ShareReplay() if choice else None
     return choice
 
 
-class CPTLaw(Law):
+class ContinualLaw(Law):
+    """Base of the laws in which a shift of data sets in at the transfer, at rate ``E`` with exponent ``beta``."""
+
+    replay: eqx.AbstractVar[Replay | None]
+
+    def alternatives(self) -> tuple[Law, ...]:
+        if self.replay is None:
+            return (self,)
+        return tuple(eqx.tree_at(lambda law: law.replay, self, form) for form in self.replay.alternatives())
+
+    @staticmethod
+    def limits(params: Params) -> tuple[Params, Params]:
+        """Parameters under which the shift never happens, and under which it is over at once."""
+        return {**params, "E": 0.0}, {**params, "E": 1e300, "beta": 1.0}
+
+    def hidden_curves(
+        self,
+        params: Params,
+        phases: Sequence[Phase],
+        steps: Int[AnyArray, " n"] | Sequence[int],
+        model_size: float | None = None,
+    ) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
+        """The two curves between which continual pre-training moves; arguments as in :meth:`predict`.
+
+        Returns:
+            The loss had the run stayed on the old domain, and the loss with the shift complete, where training from
+            scratch on the new mixture would be.
+        """
+        stayed, arrived = (self.predict(each, phases, steps, model_size) for each in self.limits(params))
+        return stayed, arrived
+
+
+class CPTLaw(ContinualLaw):
     r"""Loss of one validation set in pre-training and continual pre-training (Wang et al. 2025, Eq. 4, 6, 8).
 
     .. math:: L = L_0 + A(S_1^\text{pt}+S_1^\text{cpt})^{-\alpha} - C_1 S_2^\text{pt} - C_2 S_2^\text{cpt}
@@ -64,7 +97,7 @@ class CPTLaw(Law):
     """
 
     kernel: Kernel = eqx.field(default_factory=Momentum)
-    replay: Replay | None = eqx.field(default=None, converter=_replay)
+    replay: Replay | None = eqx.field(default=None, converter=replay_of)
     size: bool = eqx.field(static=True, default=False, kw_only=True)
     carry_momentum: bool = eqx.field(static=True, default=False, kw_only=True)
     unknown_history: bool = eqx.field(static=True, default=False, kw_only=True)
@@ -100,11 +133,6 @@ class CPTLaw(Law):
             found += [size_exponent("gamma2", "C2"), *SIZE]
         return (*found, *self.kernel.parameters)
 
-    def alternatives(self) -> tuple[Law, ...]:
-        if self.replay is None:
-            return (self,)
-        return tuple(eqx.tree_at(lambda law: law.replay, self, form) for form in self.replay.alternatives())
-
     def check(self, run: "Run") -> None:
         if self.size:
             self._need_size(run)
@@ -136,29 +164,6 @@ class CPTLaw(Law):
         p = params
         size = -p["B"] * jnp.expm1(-p["beta"] * jnp.log1p(p["E"] * areas.forward_cpt))
         return size * self.replay.shift(p, areas.replay_ratio) if self.replay else size
-
-    def hidden_curves(
-        self,
-        params: Params,
-        phases: Sequence[Phase],
-        steps: Int[AnyArray, " n"] | Sequence[int],
-        model_size: float | None = None,
-    ) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
-        r"""The two curves between which continual pre-training moves; arguments as in :meth:`predict`.
-
-        Returns:
-            The loss had the run stayed on the old domain (:math:`B=0`), and the loss with the shift saturated
-            (:math:`B\rho`), where training from scratch on the new mixture would be.
-        """
-        stay = self.predict({**params, "B": 0.0}, phases, steps, model_size)
-        transfer = sum(phase.schedule.steps for phase in phases if phase.name == "pt")
-        ratio = jnp.where(jnp.asarray(steps) > transfer, replay_ratio(phases), 0.0)
-        return stay, stay + self.saturated_shift(params, ratio)
-
-    def saturated_shift(self, params: Params, replay_ratio: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-        r"""The shift after endless continual pre-training, :math:`B\rho`."""
-        whole = params["B"] * jnp.ones_like(replay_ratio)
-        return whole * self.replay.shift(params, replay_ratio) if self.replay else whole
 
     def loss(self, params: Params, areas: Areas) -> Float[Array, " n"]:
         p = params

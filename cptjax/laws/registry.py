@@ -9,11 +9,14 @@ from cptjax.errors import InputError
 from cptjax.laws.annealing import AnnealingLaw, FunctionalLaw, MultiPowerLaw
 from cptjax.laws.base import Law
 from cptjax.laws.cpt import CPTLaw
+from cptjax.laws.crossing import CrossingLaw
 from cptjax.laws.replay import ExponentialReplay, Replay, ShareReplay
 
 __all__ = ["KERNELS", "LAWS", "REPLAYS", "law_from_json", "law_to_json"]
 
-LAWS: dict[str, type[Law]] = {law.name: law for law in (AnnealingLaw, CPTLaw, MultiPowerLaw, FunctionalLaw)}
+LAWS: dict[str, type[Law]] = {
+    law.name: law for law in (AnnealingLaw, CPTLaw, CrossingLaw, MultiPowerLaw, FunctionalLaw)
+}
 KERNELS: dict[str, type[Kernel]] = {
     kernel.name: kernel for kernel in (Momentum, LRWeighted, Power, MultiPower, Functional)
 }
@@ -29,7 +32,7 @@ def _options(module: Any, skip: tuple[str, ...] = ()) -> dict[str, Any]:
 def law_to_json(law: Law) -> dict[str, Any]:
     """``law`` and ``kernel`` by name, and every choice behind them under ``options``."""
     options: dict[str, Any] = {"law": _options(law, ("kernel", "replay")), "kernel": _options(law.kernel)}
-    if isinstance(law, CPTLaw) and law.replay is not None:
+    if isinstance(law, CPTLaw | CrossingLaw) and law.replay is not None:
         name = next(name for name, cls in REPLAYS.items() if isinstance(law.replay, cls))
         options["replay"] = {"name": name, **_options(law.replay)}
     return {"law": law.name, "kernel": law.kernel.name, "options": options}

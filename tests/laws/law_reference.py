@@ -91,6 +91,18 @@ def cpt(p, t, area=momentum, factor=1.0, anneal=1.0, size=None, forward_pt=None)
     return loss + (p["F"] * size ** -p["gamma3"] if size else 0)
 
 
+def crossing(p, t, factor=1.0):
+    """The crossing law: both hidden curves and the passage between them, step by step."""
+    pt, after = rates_of_run()
+    whole = pt + after[1:]
+    fallen, annealed = forward(whole, t) ** -p["alpha"], momentum(whole, t)
+    old = p["L0"] + p["A"] * fallen - p["C"] * annealed
+    new = p["L_new"] + p["A_new"] * fallen - p["C_new"] * annealed
+    clock = sum(pt[0] * (rate / pt[0]) ** p["lr_power"] for rate in after[1 : max(t - PT, 0) + 1])
+    passed = 1 - (1 + p["E"] * clock) ** (-p["beta"] * factor ** -p.get("replay_rate", 0.0))
+    return old + (new - old) * factor * passed
+
+
 def exponential_factor(a2, ratio):
     return (math.exp(a2 * (1 - ratio)) - 1) / (math.exp(a2) - 1) if a2 else 1 - ratio
 
@@ -103,4 +115,6 @@ def share_factor_pt(gamma, epsilon, ratio):
 
 
 BASE = {"L0": 3.0, "A": 0.05, "alpha": 0.5, "C1": 30.0, "C2": 40.0, "B": -0.7, "E": 5000.0, "beta": 0.3}
+CROSSING = {"L0": 3.0, "A": 0.05, "C": 30.0, "L_new": 2.2, "A_new": 0.08, "C_new": -10.0, "alpha": 0.5}
+CROSSING |= {"E": 5000.0, "beta": 0.3, "lr_power": 1.3}
 SIZED = {"gamma1": 0.1, "gamma2": 0.2, "F": 2.0, "gamma3": 0.2}

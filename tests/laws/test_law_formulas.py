@@ -6,10 +6,20 @@ import law_reference as ref
 import numpy as np
 import pytest
 from differences import finite_difference
-from law_reference import BASE, DECAY, PT, RATIO, SIZE, SIZED, STEPS
+from law_reference import BASE, CROSSING, DECAY, PT, RATIO, SIZE, SIZED, STEPS
 
 from cptjax.areas import Functional, LRWeighted, Momentum, MultiPower, Power
-from cptjax.laws import AnnealingLaw, CPTLaw, ExponentialReplay, FunctionalLaw, MultiPowerLaw, ShareReplay
+from cptjax.errors import InputError
+from cptjax.laws import (
+    AnnealingLaw,
+    CPTLaw,
+    CrossingLaw,
+    ExponentialReplay,
+    FunctionalLaw,
+    MultiPowerLaw,
+    ShareReplay,
+)
+from cptjax.runs import Run
 from cptjax.schedules import Constant, Joined, Linear, Phase, Table
 
 MP = {"kernel_C": 2.0, "kernel_beta": 0.6, "kernel_gamma": 0.6}
@@ -80,6 +90,17 @@ LAWS = {
         {n: v for n, v in BASE.items() if n != "C1"} | {"S1_pt": 0.02, "decay": DECAY},
         None,
     ),
+    "crossing": (CrossingLaw(MOMENTUM), CROSSING | {"decay": DECAY}, ref.crossing),
+    "crossing_share_cpt": (
+        CrossingLaw(MOMENTUM, ShareReplay("cpt")),
+        CROSSING | {"decay": DECAY, "replay_k": 0.4, "replay_rate": 1.2},
+        lambda p, t: ref.crossing(p, t, (1 - RATIO) ** 0.4),
+    ),
+    "crossing_exponential": (
+        CrossingLaw(MOMENTUM, ExponentialReplay()),
+        CROSSING | {"decay": DECAY, "a2": 3.2, "replay_rate": -0.5},
+        lambda p, t: ref.crossing(p, t, ref.exponential_factor(3.2, RATIO)),
+    ),
     "cpt_lr_weighted": (
         CPTLaw(LRWeighted(DECAY, None)),
         BASE | {"kernel_epsilon": 0.15},
@@ -106,7 +127,7 @@ LAWS = {
 def phases_of(name):
     if name == "cpt_open_weights":
         return ref.run()[1:]
-    return ref.run() if name.startswith("cpt") else ref.pretraining()
+    return ref.run() if name.startswith(("cpt", "crossing")) else ref.pretraining()
 
 
 def steps_of(name):
@@ -165,14 +186,37 @@ def test_gradient_of_parameters_schedules_and_ratio(name):
     ],
 )
 def test_gradients_are_finite_at_the_limits(replay, extra):
-    law, steps = CPTLaw(Momentum(0.9), replay), np.array([0, 1, PT, PT + 1, 54])
-    value = jax.jit(jax.value_and_grad(lambda tree: jnp.sum(law.predict(*tree, steps))))
-    for change in ({}, {"B": 0.0}, {"C2": 0.0}, {"A": 0.0}):
-        params = {n: jnp.asarray(v, dtype=float) for n, v in (BASE | extra | change).items()}
+    steps, rate = np.array([0, 1, PT, PT + 1, 54]), {"replay_rate": 1.2}
+    for law, changes in (
+        (CPTLaw(Momentum(0.9), replay), ({}, {"B": 0.0}, {"C2": 0.0}, {"A": 0.0})),
+        (CrossingLaw(Momentum(0.9), replay), ({}, {"E": 0.0}, {"A_new": 0.0, "lr_power": 0.3})),
+    ):
+        value = jax.jit(jax.value_and_grad(lambda tree, law=law: jnp.sum(law.predict(*tree, steps))))
+        _check_finite(value, [BASE | CROSSING | rate | extra | change for change in changes])
+
+
+def _check_finite(value, changed):
+    for params in changed:
+        params = {n: jnp.asarray(v, dtype=float) for n, v in params.items()}
         for ratio in (0.0, 0.5, 1.0):
             loss, gradient = value((params, ref.run(ratio)))
             assert np.isfinite(loss)
             assert all(np.isfinite(leaf) for leaf in jax.tree.leaves(gradient))
+
+
+def test_crossing_between_parallel_curves_is_the_cpt_law():
+    parallel = BASE | {"C1": 30.0, "C2": 30.0, "L0": 3.0, "decay": DECAY}
+    ends = {"C": 30.0, "L_new": 3.0 + BASE["B"], "A_new": BASE["A"], "C_new": 30.0, "lr_power": 1.0}
+    got = CrossingLaw(MOMENTUM).predict(parallel | ends, ref.run(), STEPS)
+    expected = CPTLaw(MOMENTUM, carry_momentum=True).predict(parallel, ref.run(), STEPS)
+    np.testing.assert_allclose(got, expected, rtol=1e-13)
+
+
+def test_crossing_needs_the_history_of_the_base_model():
+    law = CrossingLaw()
+    run = Run("bare", ref.run()[1:], np.array([3]), {"loss": np.array([3.0])})
+    with pytest.raises(InputError, match="no pt phase"):
+        law.check(run)
 
 
 def test_hidden_curve_of_staying():
