@@ -2,12 +2,11 @@
 
 Examples::
 
-    python -m benchmarks.tiny_lm                                     # the whole grid, resumable
-    (hours on one core) python -m benchmarks.tiny_lm --list                              # the runs,
-    their split and state python -m benchmarks.tiny_lm --only code_t1000_linear --out new  # rebuild
-    one run from scratch python -m benchmarks.tiny_lm --only code_t1000_linear --out new --compare
-    cptjax/data/tiny_cpt/curves.csv.gz python -m benchmarks.tiny_lm collect cptjax/data/tiny_cpt
-    # merge finished curves into the data set
+    python -m benchmarks.tiny_lm --list                       # the runs, their split and state
+    python -m benchmarks.tiny_lm                              # the whole grid, resumable: hours on one core
+    python -m benchmarks.tiny_lm collect cptjax/data/tiny_cpt # merge finished curves into the data set
+    python -m benchmarks.tiny_lm --only code_t1000_linear --out new --compare cptjax/data/tiny_cpt/curves.csv.gz
+                                                              # rebuild one run from scratch
 """
 
 from __future__ import annotations
@@ -140,6 +139,18 @@ def _train_side_by_side(runs: list[Run], options: argparse.Namespace) -> None:
             sys.exit("a worker failed; the finished curves are kept, run the command again")
 
 
+def _other_text(corpora: Corpora, earlier: Path) -> str:
+    """Which texts differ from those recorded in a file: Debian moves on, and losses with it."""
+    if not earlier.exists():
+        return ""
+    told = json.loads(earlier.read_text())
+    return "; ".join(
+        f"{name} is {facts['packages']}, was {told[name]['packages']}"
+        for name, facts in corpora.facts.items()
+        if facts["sha256"] != told[name]["sha256"]
+    )
+
+
 def _compare(runs: list[Run], out: Path, table: Path) -> None:
     """Print how far the curves in ``out`` are from a shipped table, over common steps."""
     shipped = pd.read_csv(table)
@@ -169,7 +180,12 @@ def main() -> None:
         return
     options.out.mkdir(parents=True, exist_ok=True)
     corpora = load_corpora(options.cache)
-    (options.out / "corpora.json").write_text(json.dumps(corpora.facts, indent=1))
+    begun = options.out / "corpora.json"
+    if changed := _other_text(corpora, begun):
+        sys.exit(f"{options.out} holds curves of another text ({changed}): take a new --out")
+    begun.write_text(json.dumps(corpora.facts, indent=1))
+    if options.compare is not None and (changed := _other_text(corpora, options.compare.parent / "sources.json")):
+        print(f"warning: not the shipped text, so losses will differ: {changed}")
     if options.jobs == 1:
         _train(runs, corpora, options.out)
     else:

@@ -172,6 +172,8 @@ def collect(out: Path, target: Path, history: str = "own") -> list[Path]:
     text = table.to_csv(index=False, lineterminator="\n").encode()
     files[0].write_bytes(gzip.compress(text, 9, mtime=0))
     files[1].write_text(_card(runs, table, facts, history))
+    files.append(target / "sources.json")
+    files[-1].write_text(json.dumps(facts, indent=1) + "\n")
     for name, members in _groups(runs).items():
         files.append(target / f"{name}.toml")
         title = "tiny-cpt" if name == "runs" else f"tiny-cpt-{name}"

@@ -52,7 +52,7 @@ class Corpus:
     """One text: its packages, its licence, and how to read documents out of them."""
 
     name: str
-    packages: tuple[str, ...]
+    packages: tuple[str, ...]  # name=version, the versions that the shipped curves were made from
     licence: str
     about: str
     documents: Callable[[Path], Iterator[str]]
@@ -154,7 +154,7 @@ def _prose(root: Path) -> Iterator[str]:
 CORPORA = (
     Corpus(
         "pt",
-        ("dict-gcide", "wordnet-base"),
+        ("dict-gcide=0.48.5+nmu2", "wordnet-base=1:3.0-37"),
         "GCIDE: GPL-2+; WordNet: WordNet 3.0 licence (free use with notice)",
         "definitions of the Collaborative International Dictionary of English and of WordNet 3.0",
         _prose,
@@ -163,7 +163,7 @@ CORPORA = (
     ),
     Corpus(
         "code",
-        ("libpython3.11-stdlib", "libpython3.11-minimal"),
+        ("libpython3.11-stdlib=3.11.2-6+deb12u8", "libpython3.11-minimal=3.11.2-6+deb12u8"),
         "PSF licence version 2",
         "source of the Python 3.11 standard library (strong shift)",
         _python,
@@ -172,7 +172,7 @@ CORPORA = (
     ),
     Corpus(
         "foldoc",
-        ("dict-foldoc",),
+        ("dict-foldoc=20230119-1",),
         "GFDL 1.2 or later",
         "Free On-line Dictionary of Computing (weak shift)",
         _foldoc,
@@ -181,7 +181,7 @@ CORPORA = (
     ),
     Corpus(
         "ood_bible",
-        ("bible-kjv", "bible-kjv-text"),
+        ("bible-kjv=4.38", "bible-kjv-text=4.38"),
         "public domain text (1611); the reader program GPL-2+",
         "King James Bible, verses without their numbers",
         _bible,
@@ -189,7 +189,7 @@ CORPORA = (
     ),
     Corpus(
         "ood_man",
-        ("manpages", "manpages-dev"),
+        ("manpages=6.03-2", "manpages-dev=6.03-2"),
         "per page: GPL-2+, BSD and Linux man-pages licences",
         "manual pages of Linux in roff markup",
         _manual,
@@ -197,7 +197,7 @@ CORPORA = (
     ),
     Corpus(
         "ood_perl",
-        ("perl-doc",),
+        ("perl-doc=5.36.0-7+deb12u4",),
         "GPL-1+ or Artistic",
         "Perl's guides in POD markup",
         _perl,
@@ -205,7 +205,7 @@ CORPORA = (
     ),
     Corpus(
         "ood_c",
-        ("linux-libc-dev",),
+        ("linux-libc-dev=6.1.192-3",),
         "GPL-2 with the Linux syscall note",
         "C headers of the Linux kernel",
         _headers,
@@ -213,7 +213,7 @@ CORPORA = (
     ),
     Corpus(
         "ood_fortune",
-        ("fortunes",),
+        ("fortunes=1:1.99.1-7.3",),
         "BSD; quotations by many authors, see the package's copyright file",
         "quotations of the fortune program",
         _fortunes,
@@ -242,21 +242,33 @@ class Corpora:
     facts: dict[str, dict[str, object]]
 
 
+def _download(package: str, folder: Path) -> Path:
+    """Fetch one ``name=version``; where the archive has moved on, the version that it offers."""
+    name = package.split("=")[0]
+    kept = sorted(folder.glob(f"{name}_*.deb"))
+    if not kept:
+        ask = ["apt-get", "download"]
+        if subprocess.run([*ask, package], cwd=folder, capture_output=True).returncode:
+            print(f"warning: the archive no longer has {package} (try apt-get update): its present version is taken")
+            subprocess.run([*ask, name], cwd=folder, check=True)
+        kept = sorted(folder.glob(f"{name}_*.deb"))
+    return kept[0]
+
+
 def _fetch(packages: tuple[str, ...], cache: Path) -> Path:
     """Download packages and unpack them side by side into one folder; nothing is installed."""
-    root = cache / "-".join(packages)
+    names = [package.split("=")[0] for package in packages]
+    root = cache / "-".join(names)
     if not (root / "versions.json").exists():
         debs = cache / "debs"
         debs.mkdir(parents=True, exist_ok=True)
         root.mkdir(exist_ok=True)
         versions = {}
-        for package in packages:
-            if not any(debs.glob(f"{package}_*.deb")):
-                subprocess.run(["apt-get", "download", package], cwd=debs, check=True)
-            deb = next(debs.glob(f"{package}_*.deb"))
+        for name, package in zip(names, packages, strict=True):
+            deb = _download(package, debs)
             subprocess.run(["dpkg-deb", "-x", str(deb), str(root)], check=True)
             show = ["dpkg-deb", "-f", str(deb), "Version"]
-            versions[package] = subprocess.check_output(show, text=True).strip()
+            versions[name] = subprocess.check_output(show, text=True).strip()
         (root / "versions.json").write_text(json.dumps(versions))
     return root
 
