@@ -43,7 +43,7 @@ Losses = Float[np.ndarray, " n"]
 
 Out = Annotated[Path, typer.Option(help="Folder to write into.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that are there already.")]
-Seed = Annotated[int, typer.Option(min=0, help="Shifts the search's starts (fit) or the noise (demo).")]
+Seed = Annotated[int, typer.Option(min=0, help="Shifts the starts of the search.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 
 
@@ -156,7 +156,7 @@ def demo(
     seed: Seed = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Run the whole story on curves that need no download: fit both losses, test them, take one decision."""
+    """Run the whole story on the real curves that ship with cptjax: fit both losses, test them, take one decision."""
     with _progress("demo", quiet) as say:
         run_demo(out, force, seed, echo=(lambda text: None) if quiet else say)
 

@@ -53,7 +53,7 @@ def _table(runs: list[Run], out: Path, history: str) -> pd.DataFrame:
             if run.cpt is not None:
                 keep |= curve["step"] == run.pt_steps
             curve = curve[keep]
-        curves.append(curve)
+        curves.append(curve.assign(lr=run.rates()[curve["step"] - 1]))
     table = pd.concat(curves, ignore_index=True)
     for column in table.columns:
         if column.startswith("loss_"):

@@ -31,21 +31,20 @@ def test_malformed_files(case, tmp_path, call):
         (["fit"], ["manifest"]),
         (["fit", "{demo}", "--foo"], ["--foo"]),
         (["nothing"], ["nothing"]),
-        (["fit", "{demo}"], ["--loss", "loss_old, loss_new"]),
-        (["fit", "{demo}", "--loss", "loss"], ["'loss'", "loss_old, loss_new"]),
-        (["fit", "{demo}", "--loss", "loss_old", "--law", "cosine"], ["--law", "annealing, cpt"]),
-        (["fit", "{demo}", "--loss", "loss_old", "--law", "annealing"], ["pilot_linear", "law 'cpt'"]),
-        (["fit", "{demo}", "--loss", "loss_old", "--kernel", "triangle"], ["--kernel", "momentum"]),
-        (["fit", "{demo}", "--loss", "loss_old", "--law", "multipower", "--kernel", "power"], ["--kernel"]),
-        (["fit", "{demo}", "--loss", "loss_old", "--decay", "1"], ["--decay", "[0, 1)"]),
-        (["fit", "{demo}", "--loss", "loss_old", "--decay", "half"], ["--decay", "'fit'"]),
-        (["fit", "{demo}", "--loss", "loss_old", "--kernel", "multipower", "--decay", "fit"], ["--decay"]),
-        (["fit", "{demo}", "--loss", "loss_old", "--replay", "half"], ["--replay", "share"]),
-        (["fit", "{demo}", "--loss", "loss_old", "--warmup", "cold"], ["--warmup", "flat"]),
-        (["fit", "{demo}", "--loss", "loss_old", "--size"], ["pilot_linear", "model_size"]),
-        (["fit", "{demo}", "--loss", "loss_old", "--law", "multipower", "--size"], ["--size"]),
-        (["fit", "{demo}", "--loss", "loss_old", "--law", "annealing", "--replay", "share"], ["--replay"]),
-        (["fit", "{demo}", "--loss", "loss_old", "--law", "annealing", "--open-weights"], ["--open-weights"]),
+        (["fit", "{demo}"], ["--loss", "loss_pt, loss_code"]),
+        (["fit", "{demo}", "--loss", "loss"], ["'loss'", "loss_pt, loss_code"]),
+        (["fit", "{demo}", "--loss", "loss_pt", "--law", "cosine"], ["--law", "annealing, cpt"]),
+        (["fit", "{demo}", "--loss", "loss_pt", "--law", "annealing"], ["code_linear", "law 'cpt'"]),
+        (["fit", "{demo}", "--loss", "loss_pt", "--kernel", "triangle"], ["--kernel", "momentum"]),
+        (["fit", "{demo}", "--loss", "loss_pt", "--law", "multipower", "--kernel", "power"], ["--kernel"]),
+        (["fit", "{demo}", "--loss", "loss_pt", "--decay", "1"], ["--decay", "[0, 1)"]),
+        (["fit", "{demo}", "--loss", "loss_pt", "--decay", "half"], ["--decay", "'fit'"]),
+        (["fit", "{demo}", "--loss", "loss_pt", "--kernel", "multipower", "--decay", "fit"], ["--decay"]),
+        (["fit", "{demo}", "--loss", "loss_pt", "--replay", "half"], ["--replay", "share"]),
+        (["fit", "{demo}", "--loss", "loss_pt", "--warmup", "cold"], ["--warmup", "flat"]),
+        (["fit", "{demo}", "--loss", "loss_pt", "--law", "multipower", "--size"], ["--size"]),
+        (["fit", "{demo}", "--loss", "loss_pt", "--law", "annealing", "--replay", "share"], ["--replay"]),
+        (["fit", "{demo}", "--loss", "loss_pt", "--law", "annealing", "--open-weights"], ["--open-weights"]),
         (["fit", "{tmp}"], ["{tmp}"]),
         (["predict", "{fit}"], ["--manifest", "--schedule"]),
         (["predict", "{fit}", "--manifest", "{demo}", "--schedule", "{demo}"], ["--manifest", "--schedule"]),
@@ -53,7 +52,7 @@ def test_malformed_files(case, tmp_path, call):
         (["predict", "{demo}", "--manifest", "{demo}"], ["not JSON", "cptjax fit"]),
         (["predict", "missing.json", "--manifest", "{demo}"], ["missing.json", "no such file"]),
         (["predict", "{tmp}", "--manifest", "{demo}"], ["{tmp}", "cannot be read"]),
-        (["fit", "{demo}", "--loss", "loss_old", "--seed", "-1"], ["--seed"]),
+        (["fit", "{demo}", "--loss", "loss_pt", "--seed", "-1"], ["--seed"]),
         (["predict", "{fit}", "--schedule", "missing.toml"], ["missing.toml", "no such file"]),
         (["predict", "{fit}", "--schedule", "{demo}"], ["'run'"]),
     ],
@@ -74,6 +73,11 @@ def test_every_run_held_out(tmp_path, call):
     manifest = tmp_path / "m.toml"
     manifest.write_text(f'[[run]]\nid = "a"\nfile = "c.csv"\nsplit = "test"\n{phase}')
     assert_refused(call("fit", manifest, "--out", tmp_path / "out"), "m.toml", "'fit'")
+
+
+def test_size_of_runs_that_have_none(tmp_path, call):
+    (tmp_path / "log.csv").write_text("step,lr,loss\n" + "".join(f"{i},1e-3,{3 + 1 / i}\n" for i in range(1, 20)))
+    assert_refused(call("fit", tmp_path / "log.csv", "--size", "--out", tmp_path / "out"), "log", "model_size")
 
 
 FIT = (
@@ -148,14 +152,14 @@ def test_nothing_is_overwritten(demo, tmp_path, call):
     assert_refused(call("demo", "--out", demo), "--force")
     kept = tmp_path / "fit.png"
     kept.write_text("mine")
-    assert_refused(call("fit", demo / "runs.toml", "--loss", "loss_old", "--out", tmp_path), "fit.png", "--force")
+    assert_refused(call("fit", demo / "runs.toml", "--loss", "loss_pt", "--out", tmp_path), "fit.png", "--force")
     assert kept.read_text() == "mine"
     assert {path.name: path.read_bytes() for path in demo.iterdir()} == before
 
 
 def test_out_that_cannot_be(demo, tmp_path, call):
     (tmp_path / "file").write_text("")
-    words = ("fit", demo / "runs.toml", "--loss", "loss_old", "--out")
+    words = ("fit", demo / "runs.toml", "--loss", "loss_pt", "--out")
     assert_refused(call(*words, tmp_path / "file"), "not a folder")
     assert_refused(call(*words, tmp_path / "file" / "deeper"), "not a folder")
     assert_refused(call(*words, tmp_path / ("x" * 300)), "cannot be written")
@@ -169,4 +173,4 @@ def test_out_that_cannot_be(demo, tmp_path, call):
 def test_out_that_is_read_only(demo, tmp_path, call):
     folder = tmp_path / "locked"
     folder.mkdir(mode=0o500)
-    assert_refused(call("fit", demo / "runs.toml", "--loss", "loss_old", "--out", folder / "new"), "cannot be written")
+    assert_refused(call("fit", demo / "runs.toml", "--loss", "loss_pt", "--out", folder / "new"), "cannot be written")

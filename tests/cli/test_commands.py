@@ -1,6 +1,7 @@
 """The commands do what they say, and write what design.md promises other programs."""
 
 import csv
+import re
 import subprocess
 import sys
 
@@ -8,48 +9,47 @@ import numpy as np
 import pytest
 
 import cptjax as cj
-from cptjax import demo as story
 from cptjax.outputs import written
 
 METRICS = {"r2", "mae", "rmse", "mean_rel", "worst_rel", "n"}
 
 
-def test_demo_writes_its_curves_and_fits(demo, read):
+def test_demo_leaves_the_shipped_curves_and_their_fits(demo, read):
     assert {p.name for p in demo.iterdir()} == {
-        "curves.csv",
+        "curves.csv.gz",
         "runs.toml",
         *(f"fit_{side}.{kind}" for side in ("old", "new") for kind in ("json", "png")),
     }
-    runs = cj.read_manifest(demo / "runs.toml")
-    truth = story.simulate(0)
-    assert [run.id for run in runs] == [run.id for run in truth]
-    for ours, theirs in zip(runs, truth, strict=True):
-        np.testing.assert_allclose(ours.rates, theirs.rates, rtol=1e-12)
-        np.testing.assert_allclose(ours.losses["loss_old"], theirs.losses["loss_old"], atol=6e-6)
+    runs, shipped = cj.read_manifest(demo / "runs.toml"), cj.load_dataset("tiny-cpt/code")
+    assert [run.id for run in runs] == [run.id for run in shipped]
     for side in ("old", "new"):
         fitted = read(demo / f"fit_{side}.json")
         assert fitted["converged"]
-        assert fitted["metrics"]["test"]["mae"] < 2.5 * fitted["metrics"]["fit"]["mae"]
+        assert fitted["metrics"]["test"]["mean_rel"] < 0.01
 
 
-def test_demo_says_that_it_simulates(tmp_path, call, monkeypatch):
-    def stop(*_, **__):
-        raise cj.InputError("far enough")
-
-    monkeypatch.setattr(story, "fit", stop)
+def test_demo_compares_its_decision_with_runs_really_trained(demo, tmp_path, call):
     said = call("demo", "--out", tmp_path)
-    assert "Simulated" in said.out
-    assert "Not real data" in said.out
+    assert said.code == 0
+    result, runs = cj.FitResult.load(demo / "fit_old.json"), cj.load_dataset("tiny-cpt/code")
+    table = [line.split() for line in said.out.splitlines() if re.match(r"\s+0\.\d\d ", line)]
+    assert [float(row[0]) for row in table] == [0, 0.1, 0.2, 0.33, 0.5, 0.67, 0.8]
+    assert [len(row) > 3 for row in table] == [False, False, True, False, True, False, True]
+    new = cj.FitResult.load(demo / "fit_new.json")
+    run = runs["code_r50_linear"]
+    half = [float(np.mean([run.losses[loss][-1] for loss in ("loss_pt", "loss_code")]))]
+    half.insert(0, float(np.mean([fit.predict(run, [run.total_steps])[0] for fit in (result, new)])))
+    assert [float(x) for x in table[4][1:3]] == pytest.approx(half, abs=6e-5)
 
 
 def test_fit_json_is_the_contract(demo, tmp_path, call, read):
-    said = call("fit", demo / "runs.toml", "--loss", "loss_new", "--out", tmp_path)
+    said = call("fit", demo / "runs.toml", "--loss", "loss_code", "--out", tmp_path)
     assert said.code == 0
     content = read(tmp_path / "fit.json")
     assert {"law", "kernel", "loss", "params", "stderr", "objective", "converged", "warnings", "metrics"} <= set(
         content
     )
-    assert (content["law"], content["kernel"], content["loss"]) == ("cpt", "momentum", "loss_new")
+    assert (content["law"], content["kernel"], content["loss"]) == ("cpt", "momentum", "loss_code")
     assert set(content["params"]) == set(content["stderr"])
     assert set(content["metrics"]) == {"fit", "test", "runs"}
     assert set(content["metrics"]["fit"]) == set(content["metrics"]["test"]) == METRICS
@@ -58,7 +58,7 @@ def test_fit_json_is_the_contract(demo, tmp_path, call, read):
     again = cj.FitResult.load(tmp_path / "fit.json")
     summed = 0.0
     for run in runs.fit:
-        r = np.abs(np.log(run.losses["loss_new"]) - np.log(again.predict(run)))
+        r = np.abs(np.log(run.losses["loss_code"]) - np.log(again.predict(run)))
         summed += np.sum(np.where(r <= 1e-3, r**2 / 2, 1e-3 * (r - 5e-4)))
     assert content["objective"] == pytest.approx(summed, rel=1e-9)
     assert "objective" in said.out
@@ -81,7 +81,7 @@ def test_predict_gives_what_the_fit_predicts(demo, tmp_path, call):
         np.testing.assert_allclose([float(row["predicted"]) for row in own], result.predict(run, steps), rtol=1e-8)
         np.testing.assert_allclose([float(row["lr"]) for row in own], run.rates[steps - 1], rtol=1e-8)
         observed = {int(row["step"]): float(row["observed"]) for row in own if row["observed"]}
-        assert observed == dict(zip(run.steps.tolist(), run.losses["loss_old"].tolist(), strict=True))
+        assert observed == dict(zip(run.steps.tolist(), run.losses["loss_pt"].tolist(), strict=True))
 
 
 @pytest.mark.parametrize("form", ["toml", "csv"])
@@ -97,7 +97,7 @@ def test_predict_a_plan(form, demo, tmp_path, call):
         schedule = cj.from_array(rates)
     said = call("predict", demo / "fit_old.json", "--schedule", plan, "--out", tmp_path / "out")
     assert said.code == 0
-    assert "plan: loss_old" in said.out
+    assert "plan: loss_pt" in said.out
     last = list(csv.DictReader((tmp_path / "out" / "predictions.csv").open()))[-1]
     result = cj.FitResult.load(demo / "fit_old.json")
     assert int(last["step"]) == 5000
