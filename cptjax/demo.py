@@ -52,9 +52,8 @@ def run_demo(out: Path, force: bool, seed: int, echo: Callable[[str], None]) -> 
         write_plot(picture, fitted[loss], runs)
         echo(f"{fitted[loss].summary()}\nwrote {report} and {picture}\n")
     for kind, loss in (("old", OLD), ("new", NEW)):
-        echo(
-            f"Held-out runs, loss on {kind} data: off by {100 * fitted[loss].metrics['test']['mean_rel']:.2f} % on average"
-        )
+        error = 100 * fitted[loss].metrics["test"]["mean_rel"]
+        echo(f"Held-out runs, loss on {kind} data: off by {error:.2f} % on average")
     _decide(runs, fitted[OLD], fitted[NEW], echo)
 
 
@@ -88,5 +87,7 @@ def _decide(runs: Runs, old: FitResult, new: FitResult, echo: Callable[[str], No
     tried = min(seen, key=seen.__getitem__)
     nearest = min(seen, key=lambda ratio: abs(ratio - best))
     gap = 1e3 * (seen[nearest] - seen[tried])
-    ending = "the law's own or nearest." if nearest == tried else f"{gap:.1f} mnats below the law's nearest, {nearest:.2f}."
+    ending = (
+        "the law's own or nearest." if nearest == tried else f"{gap:.1f} mnats below the law's nearest, {nearest:.2f}."
+    )
     echo(f"Replay {best:.2f}, says the law. Of the ratios really trained {tried:.2f} was best: {ending}")

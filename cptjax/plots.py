@@ -73,7 +73,7 @@ def plot_fit(result: FitResult, runs: Sequence[Run], title: str | None = None) -
             _draw(top, bottom, panel, bound)
             bottom.set_xlabel("step" if index + columns >= len(panels) else "")
             if index % columns == 0:
-                top.set_ylabel(_plain(f"{result.loss} (nats/token)"), parse_math=False)
+                top.set_ylabel(_plain(f"{result.loss} (nats)"), parse_math=False)
                 bottom.set_ylabel("residual\n(mnats)")
             for handle, label in zip(*top.get_legend_handles_labels(), strict=True):
                 handles.setdefault(label, handle)

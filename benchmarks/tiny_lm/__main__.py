@@ -124,6 +124,13 @@ def _train(runs: list[Run], corpora: Corpora, out: Path) -> None:
         )
 
 
+def _pin() -> None:
+    """Keep this process on one core: XLA splits sums by the cores it sees, and a rebuild must add in the same order."""
+    if hasattr(os, "sched_setaffinity"):
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {cores[int(os.environ.get("TINY_LM_WORKER", "0")) % len(cores)]})
+
+
 def _train_side_by_side(runs: list[Run], options: argparse.Namespace) -> None:
     """Share the runs out to processes of this very command, those without CPT first.
 
@@ -133,7 +140,11 @@ def _train_side_by_side(runs: list[Run], options: argparse.Namespace) -> None:
     command += ["--out", str(options.out), "--cache", str(options.cache)]
     for stage in ([r for r in runs if r.cpt is None], [r for r in runs if r.cpt is not None]):
         shares = [",".join(r.id for r in stage[i :: options.jobs]) for i in range(options.jobs)]
-        workers = [subprocess.Popen([*command, "--only", share]) for share in shares if share]
+        workers = [
+            subprocess.Popen([*command, "--only", share], env={**os.environ, "TINY_LM_WORKER": str(i)})
+            for i, share in enumerate(shares)
+            if share
+        ]
         exits = [worker.wait() for worker in workers]
         if any(exits):
             sys.exit("a worker failed; the finished curves are kept, run the command again")
@@ -187,6 +198,7 @@ def main() -> None:
     if options.compare is not None and (changed := _other_text(corpora, options.compare.parent / "sources.json")):
         print(f"warning: not the shipped text, so losses will differ: {changed}")
     if options.jobs == 1:
+        _pin()
         _train(runs, corpora, options.out)
     else:
         _train_side_by_side(runs, options)
