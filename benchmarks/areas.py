@@ -107,15 +107,11 @@ def multipower(steps: int, repeats: int) -> dict:
 def growth(rows: Sequence[dict]) -> list[dict]:
     """Exponent of the time of value and gradient in the number of steps, one array, over the longer lengths."""
     seen = sorted((row["steps"], row["value+gradient ms"]) for row in rows if row["batch"] == 1)
-    steps, ms = np.log(np.array(seen[len(seen) // 2 :]).T)
-    if steps.size < 2:
+    longer = seen[len(seen) // 2 :]
+    if len(longer) < 2:
         return []
-    return [
-        {
-            "growth of value+gradient": f"{seen[len(seen) // 2][0]} to {seen[-1][0]} steps",
-            "exponent": float(np.polyfit(steps, ms, 1)[0]),
-        }
-    ]
+    exponent = np.polyfit(*np.log(longer).T, 1)[0]
+    return [{"growth of value+gradient": f"{longer[0][0]} to {longer[-1][0]} steps", "exponent": float(exponent)}]
 
 
 def tables(lengths: Sequence[int], batches: Sequence[int], repeats: int) -> dict[str, list[dict]]:
@@ -134,9 +130,12 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=11)
     parser.add_argument("--json", type=Path, help="folder for one JSON file a table")
     options = parser.parse_args()
+    if options.json:
+        options.json.mkdir(parents=True, exist_ok=True)
     for title, rows in tables(options.steps, options.batches, options.repeats).items():
-        print(f"\n{title}")
-        show(rows, options.json and options.json / f"{title.replace(' ', '_')}.json")
+        if rows:
+            print(f"\n{title}")
+            show(rows, options.json and options.json / f"{title.replace(' ', '_')}.json")
 
 
 if __name__ == "__main__":

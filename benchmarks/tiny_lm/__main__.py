@@ -20,8 +20,8 @@ import sys
 import time
 from pathlib import Path
 
-# One thread a process: sums are then added in one order, and a rebuild gives the same digits. Must
-# be set before jax starts.
+# One thread a process, and one core (see _pin): sums are then added in one order, and a rebuild
+# gives the same digits. Must be set before jax starts.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 _ONE_THREAD = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 if _ONE_THREAD not in os.environ.get("XLA_FLAGS", ""):

@@ -143,10 +143,11 @@ and .8; loss potential .3; CPT of more than 1,500 steps; `pt_continued` and `pt_
 is fit.
 
 ## Machines
-Sixty-eight runs were trained on one kind of x86 CPU, the other 28 (large models, batch 16, `scratch_foldoc`,
-`pt_cosine`, most other transfer points, and a few more) on another. Rounding differs between the two; after
-some 300 steps this has grown to what two seeds differ by, so a PT history is shared exactly within a kind only.
-The same kind, on one core, gives the same digits again.
+Of the set that ships, 68 runs were trained on one kind of x86 CPU and the other 28 (large models,
+batch 16, `scratch_foldoc`, `pt_cosine`, most other transfer points, and a few more) on another.
+Rounding differs between the two; after some 300 steps this has grown to what two seeds differ by,
+so a PT history is shared exactly within a kind only. The same kind, on one core, gives the same
+digits again.
 
 ## Known limits
 Models of 0.1 to 0.35 M parameters with a context of 64 bytes; 3,000 steps of pre-training are about
