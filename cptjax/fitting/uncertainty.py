@@ -108,7 +108,11 @@ def assess(
     predicted_se = np.sqrt(np.maximum(np.einsum("ni,ij,nj->n", rel, covariance, rel), 0)) * loss
     spread = (float(np.median(predicted_se)), float(np.max(predicted_se)))
 
-    notes = [f"{names[i]}: no observation depends on it, its value is arbitrary" for i in idle]
+    left = [float(problem.slots[i].outward(u[i])) for i in idle]
+    notes = [
+        f"{names[i]}: no observation depends on it near {value:.4g}, where the search left it: that value is arbitrary"
+        for i, value in zip(idle, left, strict=True)
+    ]
     notes += [f"{names[i]} stopped at its bound {_bound(problem, u, i):.4g}" for i in at_bound]
     undetermined, lost = set(idle), set(idle)
     sd = np.where(blind, np.inf, np.sqrt(np.maximum(np.diag(along), 0)))
